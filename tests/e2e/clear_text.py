@@ -34,27 +34,27 @@ def _described(cloud: LocalCloud) -> Iterator[tuple[str, bytes]]:
     look = cloud.client
     projects, builds = look("codebuild").list_projects()["projects"], look("codebuild").list_builds()["ids"]
     descriptions: dict[str, list[Any]] = {
-        "function": [one for page in _pages(look("lambda"), "list_functions") for one in page["Functions"]],
+        "function": [function for page in _pages(look("lambda"), "list_functions") for function in page["Functions"]],
         "job definition": look("batch").describe_job_definitions(status="ACTIVE")["jobDefinitions"],
         "project": look("codebuild").batch_get_projects(names=projects)["projects"] if projects else [],
         "build": look("codebuild").batch_get_builds(ids=builds)["builds"] if builds else [],
         "machine": [
-            look("stepfunctions").describe_state_machine(stateMachineArn=one["stateMachineArn"])
-            for one in look("stepfunctions").list_state_machines()["stateMachines"]
+            look("stepfunctions").describe_state_machine(stateMachineArn=machine["stateMachineArn"])
+            for machine in look("stepfunctions").list_state_machines()["stateMachines"]
         ],
         "parameter": [
-            look("ssm").get_parameter(Name=one["Name"])
+            look("ssm").get_parameter(Name=parameter["Name"])
             for page in _pages(look("ssm"), "describe_parameters")
-            for one in page["Parameters"]
+            for parameter in page["Parameters"]
         ],
         "log group": [
-            look("logs").filter_log_events(logGroupName=one["logGroupName"])["events"]
-            for one in look("logs").describe_log_groups()["logGroups"]
+            look("logs").filter_log_events(logGroupName=log_group["logGroupName"])["events"]
+            for log_group in look("logs").describe_log_groups()["logGroups"]
         ],
         "stack": look("cloudformation").describe_stacks()["Stacks"],
     }
     descriptions["template"] = [
-        look("cloudformation").get_template(StackName=one["StackName"]) for one in descriptions["stack"]
+        look("cloudformation").get_template(StackName=stack["StackName"]) for stack in descriptions["stack"]
     ]
     for kind, described in descriptions.items():
         for number, one in enumerate(described):

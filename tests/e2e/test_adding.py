@@ -165,6 +165,6 @@ def test_workers_are_deployed_onto_the_new_instance_type(copy: Path) -> None:
     run(copy, "app.py")
     [template] = (copy / "cdk.out").glob("*-Pipelines.template.json")
     resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
-    environments = [one for one in resources if one["Type"] == "AWS::Batch::ComputeEnvironment"]
-    types = [one["Properties"]["ComputeResources"]["InstanceTypes"] for one in environments]
+    environments = [resource for resource in resources if resource["Type"] == "AWS::Batch::ComputeEnvironment"]
+    types = [environment["Properties"]["ComputeResources"]["InstanceTypes"] for environment in environments]
     assert ["g6e.8xlarge"] in types

@@ -61,8 +61,8 @@ def test_an_upload_elsewhere_starts_nothing(app: App, clip: Path) -> None:
     put(app, ARCHIVE, "inbox/clip.mp4", clip)
     put(app, VIDEOS, "inbox/last.mp4", clip)
     app.execution_of("inbox/last.mp4")  # events are delivered in order: the others have been looked at by now
-    inputs = [json.loads(app.ended(one["executionArn"])["input"])["input"] for one in app.executions()]
-    assert not [one for one in inputs if "outbox" in one or ARCHIVE in one]
+    inputs = [json.loads(app.ended(execution["executionArn"])["input"])["input"] for execution in app.executions()]
+    assert not [file for file in inputs if "outbox" in file or ARCHIVE in file]
 
 
 def test_a_request_may_name_a_file_of_any_adopted_bucket(app: App, clip: Path) -> None:
@@ -86,7 +86,7 @@ def test_submit_uploads_below_the_prefix_and_starts_one_job(
     assert row.input.startswith(f"s3://{VIDEOS}/inbox/uploads/")
     put(app, VIDEOS, "inbox/after.mp4", clip)
     app.execution_of("inbox/after.mp4")  # events are delivered in order: that of the upload has been looked at by now
-    inputs = [json.loads(app.ended(one["executionArn"])["input"])["input"] for one in app.executions()]
+    inputs = [json.loads(app.ended(execution["executionArn"])["input"])["input"] for execution in app.executions()]
     assert inputs.count(row.input) == 1
 
 
@@ -102,4 +102,4 @@ def test_nothing_outside_of_a_prefix_is_read_or_written(app: App, clip: Path, fi
 def test_their_notifications_stay(app: App) -> None:
     for bucket in (VIDEOS, ARCHIVE):
         notifications = app.client("s3").get_bucket_notification_configuration(Bucket=bucket)
-        assert [one["Id"] for one in notifications["QueueConfigurations"]] == ["theirs"]
+        assert [notification["Id"] for notification in notifications["QueueConfigurations"]] == ["theirs"]

@@ -85,7 +85,7 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
     cloud = LocalCloud.find(shell.home)
     assert cloud is not None
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
-    outputs = {one["OutputKey"]: one["OutputValue"] for stack in stacks for one in stack.get("Outputs", [])}
+    outputs = {output["OutputKey"]: output["OutputValue"] for stack in stacks for output in stack.get("Outputs", [])}
     secret = cloud.client("secretsmanager").get_secret_value(SecretId=outputs["HuggingFaceTokenSecretArn"])
     assert secret["SecretString"] == TOKEN
     app = App(cloud, shell.checkout, outputs)
@@ -131,37 +131,39 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
 
 
 def keys(cloud: LocalCloud, bucket: str) -> list[str]:
-    return [one["Key"] for one in cloud.client("s3").list_objects_v2(Bucket=bucket)["Contents"]]
+    return [item["Key"] for item in cloud.client("s3").list_objects_v2(Bucket=bucket)["Contents"]]
 
 
 def left(cloud: LocalCloud) -> dict[str, list[str]]:
     """Return what a deployment leaves behind, without what every account and `cdk bootstrap` has."""
     look = cloud.client
     repositories = names(look("ecr").describe_repositories()["repositories"], "repositoryName")
-    buckets = [one["Name"] for one in look("s3").list_buckets()["Buckets"] if not one["Name"].startswith("cdk-")]
+    buckets = [
+        bucket["Name"] for bucket in look("s3").list_buckets()["Buckets"] if not bucket["Name"].startswith("cdk-")
+    ]
     resources = {
         "buckets": sorted(re.sub(r"cosmosbatch-storage-([a-z]+?)[0-9a-f]{8}-.*", r"\1", name) for name in buckets),
         "tables": look("dynamodb").list_tables()["TableNames"],
-        "stacks": [one["StackName"] for one in look("cloudformation").describe_stacks()["Stacks"]],
-        "functions": [one["FunctionName"] for one in look("lambda").list_functions()["Functions"]],
-        "layers": [one["LayerName"] for one in look("lambda").list_layers()["Layers"]],
-        "mappings": [one["UUID"] for one in look("lambda").list_event_source_mappings()["EventSourceMappings"]],
+        "stacks": [stack["StackName"] for stack in look("cloudformation").describe_stacks()["Stacks"]],
+        "functions": [function["FunctionName"] for function in look("lambda").list_functions()["Functions"]],
+        "layers": [layer["LayerName"] for layer in look("lambda").list_layers()["Layers"]],
+        "mappings": [mapping["UUID"] for mapping in look("lambda").list_event_source_mappings()["EventSourceMappings"]],
         "queues": look("sqs").list_queues().get("QueueUrls", []),
-        "rules": [one["Name"] for one in look("events").list_rules()["Rules"]],
-        "machines": [one["name"] for one in look("stepfunctions").list_state_machines()["stateMachines"]],
-        "job queues": [one["jobQueueName"] for one in look("batch").describe_job_queues()["jobQueues"]],
+        "rules": [rule["Name"] for rule in look("events").list_rules()["Rules"]],
+        "machines": [machine["name"] for machine in look("stepfunctions").list_state_machines()["stateMachines"]],
+        "job queues": [queue["jobQueueName"] for queue in look("batch").describe_job_queues()["jobQueues"]],
         "computing": look("batch").describe_compute_environments()["computeEnvironments"],
-        "file systems": [one["FileSystemId"] for one in look("efs").describe_file_systems()["FileSystems"]],
+        "file systems": [system["FileSystemId"] for system in look("efs").describe_file_systems()["FileSystems"]],
         "log groups": names(look("logs").describe_log_groups()["logGroups"], "logGroupName"),
         "keys": names(customer_keys(cloud), "Description"),
-        "repositories": [one for one in repositories if not one.startswith("cdk-")],
-        "images of CDK": [tag for one in repositories if one.startswith("cdk-") for tag in tags(cloud, one)],
-        "secrets": [one["Name"] for one in look("secretsmanager").list_secrets()["SecretList"]],
-        "roles": [one for one in names(look("iam").list_roles()["Roles"], "RoleName") if not one.startswith("cdk-")],
+        "repositories": [name for name in repositories if not name.startswith("cdk-")],
+        "images of CDK": [tag for name in repositories if name.startswith("cdk-") for tag in tags(cloud, name)],
+        "secrets": [secret["Name"] for secret in look("secretsmanager").list_secrets()["SecretList"]],
+        "roles": [role for role in names(look("iam").list_roles()["Roles"], "RoleName") if not role.startswith("cdk-")],
         "profiles": names(look("iam").list_instance_profiles()["InstanceProfiles"], "InstanceProfileName"),
-        "networks": [one["VpcId"] for one in look("ec2").describe_vpcs()["Vpcs"] if not one["IsDefault"]],
-        "groups": [one for one in names(look("ec2").describe_security_groups()["SecurityGroups"], "GroupName")
-                   if one != "default"],
+        "networks": [vpc["VpcId"] for vpc in look("ec2").describe_vpcs()["Vpcs"] if not vpc["IsDefault"]],
+        "groups": [group for group in names(look("ec2").describe_security_groups()["SecurityGroups"], "GroupName")
+                   if group != "default"],
         "addresses": names(look("ec2").describe_addresses()["Addresses"], "PublicIp"),
         "launch templates": names(look("ec2").describe_launch_templates()["LaunchTemplates"], "LaunchTemplateName"),
         "alarms": names(look("cloudwatch").describe_alarms()["MetricAlarms"], "AlarmName"),
@@ -173,14 +175,14 @@ def left(cloud: LocalCloud) -> dict[str, list[str]]:
 
 def customer_keys(cloud: LocalCloud) -> list[dict[str, str]]:
     kms = cloud.client("kms")
-    keys = [kms.describe_key(KeyId=one["KeyId"])["KeyMetadata"] for one in kms.list_keys()["Keys"]]
-    return [one for one in keys if one["KeyManager"] == "CUSTOMER"]
+    keys = [kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"] for key in kms.list_keys()["Keys"]]
+    return [key for key in keys if key["KeyManager"] == "CUSTOMER"]
 
 
 def tags(cloud: LocalCloud, repository: str) -> list[str]:
     images = cloud.client("ecr").describe_images(repositoryName=repository)["imageDetails"]
-    return [tag for one in images for tag in one["imageTags"]]
+    return [tag for image in images for tag in image["imageTags"]]
 
 
 def names(described: list[dict[str, str]], member: str) -> list[str]:
-    return [one[member] for one in described]
+    return [description[member] for description in described]

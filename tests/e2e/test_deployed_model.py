@@ -63,7 +63,7 @@ def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, t
         wait_for(lambda: len(arns) > deployed_after + 5, 120, "no more jobs")
         wait_for(lambda: ended(app, old), 240, "the old worker stays, for its queue is never empty")
     executions = [app.ended_under_sweeps(arn) for arn in arns]
-    assert {one["status"] for one in executions} == {"SUCCEEDED"}
+    assert {execution["status"] for execution in executions} == {"SUCCEEDED"}
     documents = [app.document(arn) for arn in arns]
     assert [one["result"] for one in documents] == [f"answer {number}" for number in range(len(arns))]
     for arn, document in zip(arns, documents, strict=True):
@@ -76,8 +76,10 @@ def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, t
 def planned_models(app: App, arn: str) -> list[str]:
     """Return the model of each plan of an execution."""
     events = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
-    exits: list[dict[str, Any]] = [one["stateExitedEventDetails"] for one in events if "stateExitedEventDetails" in one]
-    planned = [json.loads(one["output"]) for one in exits if one["name"] == "Plan"]
+    exits: list[dict[str, Any]] = [
+        event["stateExitedEventDetails"] for event in events if "stateExitedEventDetails" in event
+    ]
+    planned = [json.loads(details["output"]) for details in exits if details["name"] == "Plan"]
     return [one["job"]["plannedFor"]["model"] for one in planned]
 
 

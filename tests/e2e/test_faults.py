@@ -45,7 +45,11 @@ def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, s
     theirs = vams.start("p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps(script)}})
     assert app.ended_under_sweeps(theirs)["status"] == "SUCCEEDED"
     assert (tmp_path / "killed").exists(), "the fault was injected"
-    [ours] = [one for one in app.executions("p.png") if str(tmp_path) in json.loads(one["input"]).get("prompt", "")]
+    [ours] = [
+        execution
+        for execution in app.executions("p.png")
+        if str(tmp_path) in json.loads(execution["input"]).get("prompt", "")
+    ]
     one_result(app, ours["executionArn"])
     assert app.row(ours["executionArn"]).attempts <= 1 + (stage == "started")
 
@@ -141,7 +145,9 @@ def test_a_throttled_report_delivers_the_result_later(app: App, tmp_path: Path, 
 
 
 def executions_with(app: App, text: str) -> list[dict[str, Any]]:
-    return [one for one in app.executions("p.png") if text in json.loads(one["input"]).get("prompt", "")]
+    return [
+        execution for execution in app.executions("p.png") if text in json.loads(execution["input"]).get("prompt", "")
+    ]
 
 
 def throttled(app: App, arn: str) -> int:

@@ -54,7 +54,7 @@ def test_a_message_group_for_each_caller_shares_the_queue_fairly(app: App, clip:
     for key in ("ann/clip.mp4", "bob/clip.mp4"):
         arn = app.execution_of(key)["executionArn"]
         events = stepfunctions.get_execution_history(executionArn=arn)["events"]
-        [sent] = [one["taskScheduledEventDetails"] for one in events if "taskScheduledEventDetails" in one][:1]
+        [sent] = [event["taskScheduledEventDetails"] for event in events if "taskScheduledEventDetails" in event][:1]
         groups.append(json.loads(sent["parameters"]).get("MessageGroupId"))
     assert len({*groups}) == 2 and None not in groups
 
@@ -112,8 +112,8 @@ def test_uploads_without_a_prompt_and_our_own_objects_start_nothing(app: App, pi
     app.upload("pipelines/p.png", picture, prompt="x")
     app.upload("loud/p.png", picture, prompt="x")
     app.execution_of("loud/p.png")
-    inputs = [json.loads(described(app, one)["input"])["input"] for one in app.executions()]
-    assert not [one for one in inputs if "/quiet/" in one or "/pipelines/" in one or one.endswith(".json")]
+    inputs = [json.loads(described(app, execution)["input"])["input"] for execution in app.executions()]
+    assert not [file for file in inputs if "/quiet/" in file or "/pipelines/" in file or file.endswith(".json")]
 
 
 def described(app: App, execution: dict[str, Any]) -> dict[str, Any]:
@@ -247,10 +247,12 @@ def test_vams_gets_its_own_mistakes_back_at_once(app: App, event: dict[str, Any]
 
 def waiting_in_the_queue(app: App, vams: Vams, key: str, **arguments: Any) -> tuple[str, str]:
     """Start VAMS's execution; return it and ours, once ours waits for its worker."""
-    before = {one["executionArn"] for one in app.executions()}
+    before = {execution["executionArn"] for execution in app.executions()}
     theirs = vams.start(key, **arguments)
     [ours] = wait_for(
-        lambda: {one["executionArn"] for one in app.executions()} - before, 20, "no execution of ours was started"
+        lambda: {execution["executionArn"] for execution in app.executions()} - before,
+        20,
+        "no execution of ours was started",
     )
     wait_for(lambda: (row := app.jobs.get(ours.rsplit(":", 1)[-1])) and row.state == "RUNNING", 30, "never ran")
     return theirs, ours
@@ -412,7 +414,9 @@ def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Pat
     arn = app.execution_of("secret/clip.mp4")["executionArn"]
     events = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
     [token] = {
-        token for one in events for token in re.findall(r'"taskToken\\?": ?\\?"([^"\\]+)', json.dumps(one, default=str))
+        token
+        for event in events
+        for token in re.findall(r'"taskToken\\?": ?\\?"([^"\\]+)', json.dumps(event, default=str))
     }
     files = [log for log in (app.cloud.home / "logs").rglob("*") if log.is_file()]
     job = arn.rpartition(":")[2]
@@ -423,7 +427,9 @@ def test_logs_tell_of_each_job_and_of_no_prompt_and_no_token(app: App, clip: Pat
         telling += [line for line in text.splitlines() if job in line]
     records = [json.loads(line) for line in telling]  # structured, the functions' and the worker's
     reported = [
-        one.get("logger", "a function") for one in records if (one.get("jobId"), one["message"]) == (job, "reported")
+        record.get("logger", "a function")
+        for record in records
+        if (record.get("jobId"), record["message"]) == (job, "reported")
     ]
     assert sorted(reported) == ["a function", "cosmos_batch.worker.commit"]
 
@@ -437,13 +443,13 @@ def test_every_call_is_granted_and_every_grant_has_a_use(app: App, picture: Path
     refused = [use for use in used if not any(covers(grant, use) for grant in granted)]
     assert not refused, f"calls that AWS would refuse: {sorted(map(str, refused))}"
     idle = {grant for grant in granted if not any(covers(grant, use) for use in used)}
-    needless = {grant for grant in idle if not any(one.excuses(grant) for one in UNUSED)}
+    needless = {grant for grant in idle if not any(entry.excuses(grant) for entry in UNUSED)}
     assert not needless, f"grants that nothing uses: {sorted(needless)}"
     outdated = {
         f"{role} {action}"
-        for one in UNUSED
-        for role in one.roles
-        for action in one.actions
-        if not any((grant.role, grant.action) == (role, action) and one.excuses(grant) for grant in granted)
+        for entry in UNUSED
+        for role in entry.roles
+        for action in entry.actions
+        if not any((grant.role, grant.action) == (role, action) and entry.excuses(grant) for grant in granted)
     }
     assert not outdated, f"excuses for what is not granted: {sorted(outdated)}"

@@ -53,7 +53,7 @@ def app(tmp_path_factory: pytest.TempPathFactory, writer: Server) -> Iterator[Ap
 def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
     """Return the document of an execution that has succeeded, having probed its video."""
     document = GeneratorDocument.model_validate(app.document(arn))
-    [name] = [one.file for one in document.files if one.role == "video"]
+    [name] = [file.file for file in document.files if file.role == "video"]
     directory = app.row(arn).document.removeprefix(f"s3://{app.assets}/").rpartition("/")[0]
     app.client("s3").download_file(app.assets, f"{directory}/{name}", str(folder / name))
     video = probe(folder / name)
@@ -70,9 +70,14 @@ def delivered(app: App, arn: str, folder: Path) -> GeneratorDocument:
 def requested(app: App, key: str) -> list[dict[str, Any]]:
     """Return the executions that a request file started."""
     described = [
-        app.client("stepfunctions").describe_execution(executionArn=one["executionArn"]) for one in app.executions()
+        app.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
+        for execution in app.executions()
     ]
-    return [one for one in described if json.loads(one["input"]).get("requestFile") == f"s3://{app.assets}/{key}"]
+    return [
+        description
+        for description in described
+        if json.loads(description["input"]).get("requestFile") == f"s3://{app.assets}/{key}"
+    ]
 
 
 def test_text_becomes_a_video(app: App, tmp_path: Path) -> None:

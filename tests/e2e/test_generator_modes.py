@@ -95,7 +95,7 @@ class Running:
     def outputs(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the outputs that Step Functions received, by the file's name."""
         outputs = json.loads(self.app.ended(self.executions[name])["output"])["outputs"]
-        return {one["uri"].rpartition("/")[2]: one for one in outputs}
+        return {output["uri"].rpartition("/")[2]: output for output in outputs}
 
 
 def config(folder: Path) -> Config:
@@ -204,7 +204,8 @@ def test_an_uploaded_document_generates_the_same_again(running: Running, name: s
     assert (document.input, document.more_inputs, document.notes) == (before.input, before.more_inputs, before.notes)
     assert document.generation.seed == before.generation.seed
     first, again = (
-        made_video(app, one, tmp_path / where) for one, where in ((running.executions[name], "first"), (arn, "again"))
+        made_video(app, execution, tmp_path / where)
+        for execution, where in ((running.executions[name], "first"), (arn, "again"))
     )
     assert first.read_bytes() == again.read_bytes()
 
@@ -240,8 +241,8 @@ def test_the_demo_names_its_output_and_its_document_generates_it_again(
 
 def test_one_worker_served_them_all(running: Running) -> None:
     documents = [running.document(name) for name in ASKED]
-    assert len({one.batch_job_id for one in documents}) == 1, "the model was loaded once"
-    seeds = [one.generation.seed for one in documents]
+    assert len({document.batch_job_id for document in documents}) == 1, "the model was loaded once"
+    seeds = [document.generation.seed for document in documents]
     assert len(set(seeds)) == len(seeds), "each was drawn for its job"
 
 

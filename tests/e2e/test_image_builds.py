@@ -89,7 +89,7 @@ def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Pat
         with pytest.raises(DeployError, match="CosmosBatch-Builds"):
             deploy(broken, cloud, lambda _: None)
         ecr = cloud.client("ecr")
-        repositories = {one["repositoryName"] for one in ecr.describe_repositories()["repositories"]}
+        repositories = {repository["repositoryName"] for repository in ecr.describe_repositories()["repositories"]}
         [cache] = repositories - {"cosmos-batch/reasoner"}
         assert "stage-base" in tags(cloud, cache) and "stage-packages" not in tags(cloud, cache)
 
@@ -103,7 +103,9 @@ def test_a_first_deployment_whose_build_fails_keeps_what_was_built(tmp_path: Pat
             for file in mended.glob("CosmosBatch-Images.*.json"):
                 file.write_text(file.read_text().replace(f"{asset}.zip", f"{asset[::-1]}.zip"))
         deploy(mended, cloud, lambda _: None)
-        assert {one["repositoryName"] for one in ecr.describe_repositories()["repositories"]} == repositories
+        assert {
+            repository["repositoryName"] for repository in ecr.describe_repositories()["repositories"]
+        } == repositories
         assert {"stage-base", "stage-packages"} <= tags(cloud, cache)
         assert len(tags(cloud, "cosmos-batch/reasoner")) == 1
 

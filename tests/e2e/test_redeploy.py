@@ -41,14 +41,14 @@ def test_a_new_job_definition_drains_the_old_workers_and_loses_no_job(app: App, 
     )
 
     ended = [app.ended_under_sweeps(arn) for arn in [*arns, late]]
-    assert [one["status"] for one in ended] == ["SUCCEEDED"] * (JOBS + 1)
+    assert [execution["status"] for execution in ended] == ["SUCCEEDED"] * (JOBS + 1)
     written = Counter(key.rsplit("/", 1)[0] for key in app.keys("out/"))
     assert len(written) == JOBS + 1 and set(written.values()) == {1}  # one result each
     answers = [app.document(arn)["result"] for arn in [*arns, late]]
     assert answers == [*(f"answer {number}" for number in range(JOBS)), "answer late"]
     for arn in arns:
         events = app.client("stepfunctions").get_execution_history(executionArn=arn)["events"]
-        assert sum(one["type"] == "TaskSucceeded" for one in events) == 1  # one answer each
+        assert sum(event["type"] == "TaskSucceeded" for event in events) == 1  # one answer each
     assert app.row(late).worker != old  # it takes nothing more
     assert app.row(arns[0]).worker == old  # what it held it finished
 

@@ -41,7 +41,7 @@ def test_concurrent_uploads_and_callbacks_are_answered_once_each(app: App, pictu
         calls = [threads.submit(ask, vams, n) for n in range(BURST)]
         for one in uploads:
             one.result()
-        theirs = [one.result() for one in calls]
+        theirs = [call.result() for call in calls]
     wait_for(lambda: ended(app, app.machine) >= 2 * BURST, 1200, "not all have ended")
     wait_for(lambda: ended(app, vams.machine) >= BURST, 300, "not all of VAMS's workflows have been called back")
     assert statuses(app, app.machine) == {"SUCCEEDED": 2 * BURST}, failures(app)
@@ -54,7 +54,9 @@ def test_concurrent_uploads_and_callbacks_are_answered_once_each(app: App, pictu
         body = app.client("s3").get_object(Bucket=app.assets, Key=document)["Body"].read()
         assert json.loads(body)["result"] == f"callback {number}", "each workflow was called back for its own job"
     versions = app.client("s3").get_paginator("list_object_versions").paginate(Bucket=app.assets)
-    written = Counter(one["Key"] for page in versions for one in page["Versions"] if one["Key"].endswith(".json"))
+    written = Counter(
+        version["Key"] for page in versions for version in page["Versions"] if version["Key"].endswith(".json")
+    )
     assert set(written.values()) == {1}, "none was written twice"
     assert callbacks(app, "Report") == BURST, "VAMS was told once of each"
     assert callbacks(app, "Worker") == 2 * BURST, "and so was our own state machine"
@@ -75,12 +77,12 @@ def callbacks(app: App, role: str) -> int:
 
 def statuses(app: App, machine: str) -> Counter[str]:
     pages = app.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=machine)
-    return Counter(one["status"] for page in pages for one in page["executions"])
+    return Counter(execution["status"] for page in pages for execution in page["executions"])
 
 
 def failures(app: App) -> Counter[str]:
     """Return the reasons of failed executions, each with its number."""
-    arns = [one["executionArn"] for one in app.executions() if one["status"] == "FAILED"]
+    arns = [execution["executionArn"] for execution in app.executions() if execution["status"] == "FAILED"]
     ends = [app.client("stepfunctions").describe_execution(executionArn=arn) for arn in arns]
     return Counter(f"{one.get('error')}: {one.get('cause')}" for one in ends)
 

@@ -185,7 +185,9 @@ def state(app: App) -> dict[str, Any]:
     listed = {}
     for bucket in (app.assets, app.outputs["ModelBucketName"]):
         pages = app.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        listed |= {f"{bucket}/{one['Key']}": one["LastModified"] for page in pages for one in page.get("Contents", [])}
+        listed |= {
+            f"{bucket}/{item['Key']}": item["LastModified"] for page in pages for item in page.get("Contents", [])
+        }
     return listed
 
 

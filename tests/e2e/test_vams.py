@@ -152,14 +152,14 @@ def put(app: App, path: str, body: bytes | Path) -> str:
 def answers_to(app: App, arn: str) -> list[str]:
     """Return how each try of the pipeline's step was answered."""
     history = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
-    first_step = [one for one in history if one["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
-    return [one["type"] for one in first_step if "waitForTaskToken" in json.dumps(one, default=str)]
+    first_step = [event for event in history if event["type"] in ("TaskSucceeded", "TaskFailed", "TaskTimedOut")]
+    return [event["type"] for event in first_step if "waitForTaskToken" in json.dumps(event, default=str)]
 
 
 def asked_of_vams(app: App) -> list[dict[str, Any]]:
     """Return the requests to the import function, in order."""
     s3 = app.client("s3")
-    keys = sorted(one["Key"] for one in s3.list_objects_v2(Bucket=RECORD).get("Contents", []))
+    keys = sorted(item["Key"] for item in s3.list_objects_v2(Bucket=RECORD).get("Contents", []))
     return [json.loads(s3.get_object(Bucket=RECORD, Key=key)["Body"].read()) for key in keys]
 
 
@@ -174,7 +174,7 @@ def test_two_files_return_two_documents_and_one_callback(app: App, picture: Path
     assert json.loads(ended["output"])[f"{JOB}-{TWO_B}"]["output"] == {"files": 2}
     assert answers_to(app, arn) == ["TaskSucceeded"]
     documents = {path.partition("/")[0]: one for path, one in workflow.moved(arn).items()}
-    assert {directory: one["userPrompt"] for directory, one in documents.items()} == {
+    assert {directory: document["userPrompt"] for directory, document in documents.items()} == {
         "left": "of the configuration",
         "right": "What moves?",
     }
@@ -202,7 +202,9 @@ def test_a_run_without_any_result_fails_once_for_each_try_with_all_errors(app: A
     files = "never/there.png (InvalidInput), nowhere/there.png (InvalidInput)"
     assert error["message"].startswith(f"2 of 2 files failed: {files}. ") and error["remedy"]
     assert answers_to(app, arn) == ["TaskFailed"] * 3
-    ours = [one for name in ("never", "nowhere") for one in executions_for(app, f"{ASSET}{name}/there.png", arn)]
+    ours = [
+        execution for name in ("never", "nowhere") for execution in executions_for(app, f"{ASSET}{name}/there.png", arn)
+    ]
     assert len(ours) == 2
 
 
@@ -211,11 +213,15 @@ def executions_for(app: App, key: str, since: str) -> list[str]:
     stepfunctions = app.client("stepfunctions")
     began = stepfunctions.describe_execution(executionArn=since)["startDate"]
     described = [
-        stepfunctions.describe_execution(executionArn=one["executionArn"])
-        for one in app.executions()
-        if one["startDate"] >= began
+        stepfunctions.describe_execution(executionArn=execution["executionArn"])
+        for execution in app.executions()
+        if execution["startDate"] >= began
     ]
-    return [one["name"] for one in described if json.loads(one["input"]).get("input") == f"s3://{BUCKET}/{key}"]
+    return [
+        description["name"]
+        for description in described
+        if json.loads(description["input"]).get("input") == f"s3://{BUCKET}/{key}"
+    ]
 
 
 def test_a_missing_manifest_is_reported_at_once(app: App) -> None:
@@ -241,7 +247,7 @@ def test_executions_are_registered_on_the_bus_and_can_be_stopped(app: App, pictu
 
     def heard() -> Any:
         messages = sqs.receive_message(QueueUrl=queue).get("Messages", [])
-        return [json.loads(one["Body"]) for one in messages]
+        return [json.loads(message["Body"]) for message in messages]
 
     [event] = wait_for(heard, 30, "nothing was registered")
     assert event["source"] == PREFIX
@@ -255,16 +261,16 @@ def test_executions_are_registered_on_the_bus_and_can_be_stopped(app: App, pictu
 def test_tokens_are_answered_by_the_role_in_their_account(app: App) -> None:
     """No role of ours answers a token of VAMS directly, and every call is granted."""
     used, granted = uses(app), grants(app)
-    assert not [one for one in used if not any(covers(grant, one) for grant in granted)]
-    assumed = {one.role for one in used if one.action == "sts:assumerole"}
+    assert not [use for use in used if not any(covers(grant, use) for grant in granted)]
+    assumed = {use.role for use in used if use.action == "sts:assumerole"}
     assert {"FunctionsReport", "FunctionsVamscosmosreason22b"} <= assumed
     for role in assumed:
-        assert not [one for one in used if one.role == role and one.action.startswith("states:sendtask")]
+        assert not [use for use in used if use.role == role and use.action.startswith("states:sendtask")]
 
 
 def test_registration_follows_the_configuration(app: App) -> None:
     """This test is the last of the module because it deploys three times."""
-    created = {one["ResourceProperties"]["resourceOverrides"]: one for one in asked_of_vams(app)}
+    created = {request["ResourceProperties"]["resourceOverrides"]: request for request in asked_of_vams(app)}
     assert len(created) == 2 and {one["RequestType"] for one in created.values()} == {"Create"}
     bundle = json.loads(next(iter(created.values()))["ResourceProperties"]["inlineBundle"])
     assert bundle["pipeline"]["pipelineId"] == bundle["workflow"]["workflowId"]

@@ -52,7 +52,7 @@ def run(app: App, machine: str, path: str, metadata: dict[str, Any] | None = Non
 def failures(app: App, arn: str) -> list[dict[str, str]]:
     """Return error and cause of each failed try of the pipeline's step."""
     history = app.client("stepfunctions").get_execution_history(executionArn=arn, maxResults=1000)["events"]
-    return [one["taskFailedEventDetails"] for one in history if one["type"] == "TaskFailed"]
+    return [event["taskFailedEventDetails"] for event in history if event["type"] == "TaskFailed"]
 
 
 @pytest.mark.parametrize("path", ["p.png", "left/cam 1/p.png"])
@@ -93,7 +93,7 @@ def test_a_stop_by_a_person_is_not_undone_by_the_retry(app: App, machine: str, p
     wait_for(lambda: app.jobs.get(ours["name"]), 30, "it was never planned")
     app.client("stepfunctions").stop_execution(executionArn=ours["executionArn"], cause="by a person")
     assert app.ended(arn, 90)["status"] == "FAILED"
-    assert [one["error"] for one in failures(app, arn)] == ["Cancelled"] * 3
+    assert [failure["error"] for failure in failures(app, arn)] == ["Cancelled"] * 3
     assert len(app.executions(f"{ROOT}slow.png")) == 1
 
 
@@ -116,7 +116,7 @@ def test_a_failure_that_may_pass_is_run_again(app: App, machine: str, picture: P
         stepfunctions.update_state_machine(stateMachineArn=app.machine, definition=definition)
     go.touch()
     assert app.ended(arn, 120)["status"] == "SUCCEEDED"
-    errors = [one["error"] for one in failures(app, arn)]
+    errors = [failure["error"] for failure in failures(app, arn)]
     assert set(errors) == {"TimedOut"} and len(app.executions(f"{ROOT}late.png")) == len(errors) + 1
 
 
@@ -137,7 +137,7 @@ def test_ten_retries_at_once_are_one_run_and_ten_answers(app: App, picture: Path
 
     def collect() -> bool:
         messages = app.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
-        tokens.extend(json.loads(one["Body"])["token"] for one in messages)
+        tokens.extend(json.loads(message["Body"])["token"] for message in messages)
         return len(set(tokens)) == 10
 
     wait_for(collect, 30, "ten tokens never came")

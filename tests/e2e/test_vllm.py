@@ -103,7 +103,7 @@ def test_an_upload_with_a_prompt_is_answered_by_vllm(app: App, clip: Path) -> No
 def test_code_that_vllm_compiled_is_kept_for_the_next_worker(app: App) -> None:
     """Each pipeline's workers store it in a place of their own."""
     s3 = app.client("s3")
-    [models] = [one["Name"] for one in s3.list_buckets()["Buckets"] if "models" in one["Name"]]
+    [models] = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"] if "models" in bucket["Name"]]
 
     def kept() -> set[str]:
         listed = s3.list_objects_v2(Bucket=models, Prefix="caches/").get("Contents", [])
@@ -167,7 +167,7 @@ def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(ap
     for process in before:
         os.kill(process, signal.SIGKILL)
     documents = [answer(app, arn) for arn in arns]
-    assert [one["userPrompt"] for one in documents] == [f"Say much, {number}." for number in range(4)]
+    assert [document["userPrompt"] for document in documents] == [f"Say much, {number}." for number in range(4)]
     assert {row.worker for row in map(app.row, arns)} == worker, "the worker lives on"
     assert engine_cores(app, TWO_B) and not set(before) & set(engine_cores(app, TWO_B))
 

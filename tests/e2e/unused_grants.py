@@ -123,7 +123,9 @@ UNUSED = [
     Unused(WORKERS, ["secretsmanager:getsecretvalue"], "only when a model must be downloaded: test_models.py"),
     Unused(WORKERS, ["sqs:changemessagevisibility"], "leases of long jobs: test_faults.py"),
     Unused(WORKERS, ["states:sendtaskfailure"], "a job that fails: test_bad_input.py"),
-    Unused([f"{one}ContainerExecution" for one in WORKERS], [*LOG, *PULL, "ecr:getauthorizationtoken"], "used by ECS"),
+    Unused(
+        [f"{worker}ContainerExecution" for worker in WORKERS], [*LOG, *PULL, "ecr:getauthorizationtoken"], "used by ECS"
+    ),
     Unused(["BuildsFunctionsImageBuild"], ["logs:getlogevents"], "a build that failed: test_image_builds.py"),
     Unused(
         ["ReasonerBuildProject"],

@@ -38,7 +38,7 @@ SEED = {
     }
 }
 # What SEED enables.
-REASONERS = [one for one in PIPELINES if one.config_key in ("reason2B", "reason8B")]
+REASONERS = [pipeline for pipeline in PIPELINES if pipeline.config_key in ("reason2B", "reason8B")]
 STACKS = ["Network", "Storage", "Images", "Builds", "Pipelines", "Monitoring"]
 
 
@@ -58,7 +58,7 @@ class Assembly:
 
     def properties(self, stack: str, kind: str, part_of_id: str = "") -> list[Resource]:
         """Return the properties of the resources whose logical id contains `part_of_id`."""
-        return [one["Properties"] for name, one in self.resources(stack, kind).items() if part_of_id in name]
+        return [resource["Properties"] for name, resource in self.resources(stack, kind).items() if part_of_id in name]
 
     def one(self, stack: str, kind: str, part_of_id: str = "") -> Resource:
         """Return the properties of the only resource whose logical id contains `part_of_id`."""

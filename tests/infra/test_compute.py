@@ -28,7 +28,9 @@ def environments_in_order(assembly: Assembly, pipeline: str) -> list[Resource]:
 def test_one_compute_environment_for_each_type_in_the_order_of_the_configuration(
     assembly: Assembly, pipeline: str
 ) -> None:
-    types = [one["ComputeResources"]["InstanceTypes"] for one in environments_in_order(assembly, pipeline)]
+    types = [
+        environment["ComputeResources"]["InstanceTypes"] for environment in environments_in_order(assembly, pipeline)
+    ]
     assert types == [[name] for name in TYPES[pipeline]]
 
 
@@ -62,7 +64,7 @@ def test_an_update_of_hosts_ends_no_worker_before_it_leaves_by_itself(assembly: 
 def test_a_life_that_is_longer_than_any_update_takes_what_batch_allows(tmp_path: Path) -> None:
     assembly = changed(tmp_path, worker={"maxLifeHours": 168})
     environments = assembly.properties("Pipelines", "Batch::ComputeEnvironment")
-    assert {one["UpdatePolicy"]["JobExecutionTimeoutMinutes"] for one in environments} == {7200}
+    assert {environment["UpdatePolicy"]["JobExecutionTimeoutMinutes"] for environment in environments} == {7200}
 
 
 def test_the_earlier_job_definition_stays_until_it_is_no_longer_submitted(assembly: Assembly) -> None:
@@ -79,7 +81,12 @@ def test_another_value_of_host_image_makes_another_version_of_the_launch_templat
         for one in (assembly, *(changed(tmp_path / day, operations={"hostImage": day}) for day in ("monday", "friday")))
     ]
     tags = [
-        {tag["Value"] for one in template["TagSpecifications"] for tag in one["Tags"] if "host-image" in tag["Key"]}
+        {
+            tag["Value"]
+            for specification in template["TagSpecifications"]
+            for tag in specification["Tags"]
+            if "host-image" in tag["Key"]
+        }
         for template in templates
     ]
     assert tags == [set(), {"monday"}, {"friday"}]
@@ -112,13 +119,16 @@ def test_spot_instances_of_all_types_come_first_and_on_demand_ones_after_them() 
     assert (resources["Type"], resources["AllocationStrategy"]) == ("SPOT", "SPOT_PRICE_CAPACITY_OPTIMIZED")
     assert resources["InstanceTypes"] == ["g6e.12xlarge", "g6.12xlarge"]
     assert resources["LaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
-    assert [one["ComputeResources"]["InstanceTypes"] for one in on_demand] == [["g6e.12xlarge"], ["g6.12xlarge"]]
-    assert {one["ComputeResources"]["Type"] for one in on_demand} == {"EC2"}
+    assert [environment["ComputeResources"]["InstanceTypes"] for environment in on_demand] == [
+        ["g6e.12xlarge"],
+        ["g6.12xlarge"],
+    ]
+    assert {environment["ComputeResources"]["Type"] for environment in on_demand} == {"EC2"}
 
 
 def test_a_generator_falls_back_to_larger_hosts() -> None:
     environments = environments_in_order(example("generator-only"), "cosmos3nano")
-    assert [one["ComputeResources"]["InstanceTypes"][0] for one in environments] == [
+    assert [environment["ComputeResources"]["InstanceTypes"][0] for environment in environments] == [
         "g6e.12xlarge",
         "g6e.24xlarge",
         "g6e.48xlarge",
@@ -127,8 +137,8 @@ def test_a_generator_falls_back_to_larger_hosts() -> None:
 
 @pytest.mark.parametrize("pipeline", TYPES)
 def test_what_a_pipeline_costs_is_found_by_its_tag(assembly: Assembly, pipeline: str) -> None:
-    tags = [one["ComputeResources"]["Tags"] for one in environments_in_order(assembly, pipeline)]
-    assert [one["cosmos-batch:pipeline"].replace("-", "") for one in tags] == [pipeline] * len(tags)
+    tags = [environment["ComputeResources"]["Tags"] for environment in environments_in_order(assembly, pipeline)]
+    assert [tag["cosmos-batch:pipeline"].replace("-", "") for tag in tags] == [pipeline] * len(tags)
     assert worker(assembly, pipeline)["PropagateTags"] is True  # `scale` tags the job
 
 
@@ -149,7 +159,10 @@ def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly:
 def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
     wanted = enabled.resources
     definition = worker(assembly, enabled.pipeline.id)
-    reserved = {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+    reserved = {
+        requirement["Type"]: requirement["Value"]
+        for requirement in definition["ContainerProperties"]["ResourceRequirements"]
+    }
     assert reserved == {"VCPU": str(wanted.vcpus), "MEMORY": str(wanted.memory_mib), "GPU": str(wanted.gpus)}
 
 
@@ -158,12 +171,12 @@ def test_a_worker(assembly: Assembly, pipeline: str) -> None:
     definition = worker(assembly, pipeline)
     container = definition["ContainerProperties"]
     assert container.get("Privileged", False) is False
-    reserved = {one["Type"]: one["Value"] for one in container["ResourceRequirements"]}
+    reserved = {requirement["Type"]: requirement["Value"] for requirement in container["ResourceRequirements"]}
     assert container["LinuxParameters"] == {
         "InitProcessEnabled": True,
         "SharedMemorySize": int(reserved["MEMORY"]) // 4,
     }
-    limits = {one["Name"]: (one["SoftLimit"], one["HardLimit"]) for one in container["Ulimits"]}
+    limits = {limit["Name"]: (limit["SoftLimit"], limit["HardLimit"]) for limit in container["Ulimits"]}
     assert limits == {"nofile": (1_048_576, 1_048_576), "memlock": (-1, -1)}
     assert not container.get("ReadonlyRootFilesystem"), "the engine's socket lies in /tmp"
     assert definition["RetryStrategy"] == {"Attempts": 1}  # at most one start; `scale` decides about the next
@@ -211,6 +224,6 @@ def worker(assembly: Assembly, pipeline: str) -> Resource:
 def mounted(definition: Resource, container_path: str) -> Resource:
     """Return the volume that is mounted at a path of the container."""
     container = definition["ContainerProperties"]
-    (name,) = [one["SourceVolume"] for one in container["MountPoints"] if one["ContainerPath"] == container_path]
+    (name,) = [mount["SourceVolume"] for mount in container["MountPoints"] if mount["ContainerPath"] == container_path]
     (volume,) = [one for one in container["Volumes"] if one["Name"] == name]
     return volume

@@ -36,7 +36,9 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 def test_the_worker_has_the_address_of_its_server(assembly: Assembly) -> None:
     definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmosreason22b")
-    variables = {one["Name"]: resolve(one["Value"]) for one in definition["ContainerProperties"]["Environment"]}
+    variables = {
+        variable["Name"]: resolve(variable["Value"]) for variable in definition["ContainerProperties"]["Environment"]
+    }
     environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
     assert environment.engine == "endpoint" and environment.endpoint is not None
     assert ENDPOINT.items() <= environment.endpoint.model_dump().items()
@@ -44,7 +46,11 @@ def test_the_worker_has_the_address_of_its_server(assembly: Assembly) -> None:
 
 def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
     allowed = {
-        role: [one for one in statements if SECRET in json.dumps(one["Resource"]) or KEY in json.dumps(one["Resource"])]
+        role: [
+            statement
+            for statement in statements
+            if SECRET in json.dumps(statement["Resource"]) or KEY in json.dumps(statement["Resource"])
+        ]
         for role, statements in assembly.roles().items()
     }
     ((role, (read, decrypt)),) = [(role, actions) for role, actions in allowed.items() if actions]
@@ -56,7 +62,9 @@ def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
 
 def test_a_generators_worker_has_the_upsampling_server_and_may_read_its_key(assembly: Assembly) -> None:
     definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmos3nano")
-    variables = {one["Name"]: resolve(one["Value"]) for one in definition["ContainerProperties"]["Environment"]}
+    variables = {
+        variable["Name"]: resolve(variable["Value"]) for variable in definition["ContainerProperties"]["Environment"]
+    }
     environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
     assert environment.upsampler is not None and environment.upsampler.api_key_secret_arn == PROMPTS
     assert environment.serving is not None and environment.serving.upsamples

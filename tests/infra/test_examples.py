@@ -22,7 +22,7 @@ def environment_variables(assembly: Assembly, function: str) -> dict[str, object
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_deploys_the_pipelines_that_it_enables(name: str) -> None:
-    enabled = {one.pipeline.id for one in enabled_pipelines(load_config(FOLDER / f"{name}.json"))}
+    enabled = {entry.pipeline.id for entry in enabled_pipelines(load_config(FOLDER / f"{name}.json"))}
     assert enabled
     queues = example(name).resources("Pipelines", "Batch::JobQueue")
     assert len(queues) == len(enabled)
@@ -31,14 +31,16 @@ def test_an_example_deploys_the_pipelines_that_it_enables(name: str) -> None:
 def test_private_workers_go_out_by_one_nat_gateway() -> None:
     network = example("reason-only")
     assert len(network.resources("Network", "EC2::NatGateway")) == 1
-    assert [one["VpcEndpointType"] for one in network.properties("Network", "EC2::VPCEndpoint")] == ["Gateway"]
+    assert [endpoint["VpcEndpointType"] for endpoint in network.properties("Network", "EC2::VPCEndpoint")] == [
+        "Gateway"
+    ]
 
 
 class TestExistingVpc:
     """Tests of `examples/existing-vpc.json`."""
 
     def test_makes_no_network(self) -> None:
-        types = {one["Type"] for one in example("existing-vpc").templates["Network"]["Resources"].values()}
+        types = {resource["Type"] for resource in example("existing-vpc").templates["Network"]["Resources"].values()}
         assert types <= {
             "AWS::EC2::SecurityGroup",
             "AWS::EC2::SecurityGroupIngress",
@@ -54,7 +56,7 @@ class TestExistingVpc:
             subnets = environment["ComputeResources"]["Subnets"]
             assert subnets == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
         targets = assembly.properties("Storage", "EFS::MountTarget")
-        assert [one["SubnetId"] for one in targets] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+        assert [target["SubnetId"] for target in targets] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 
 
 class TestAdoptedBuckets:
@@ -71,7 +73,9 @@ class TestAdoptedBuckets:
 
     def test_notifications_change_only_where_it_is_configured(self) -> None:
         resources = example("existing-vpc").templates["Storage"]["Resources"].values()
-        (notified,) = [one["Properties"] for one in resources if one["Type"] == "Custom::S3BucketNotifications"]
+        (notified,) = [
+            resource["Properties"] for resource in resources if resource["Type"] == "Custom::S3BucketNotifications"
+        ]
         assert notified["BucketName"] == "my-videos" and notified["Managed"] is False
 
     def test_uploads_below_the_prefix_start_runs(self) -> None:
@@ -82,9 +86,9 @@ class TestAdoptedBuckets:
 
     def test_the_worker_may_read_and_write_there_and_nowhere_else(self) -> None:
         statements = example("existing-vpc").statements("WorkerRole")
-        puts = [json.dumps(one["Resource"]) for one in statements if "s3:PutObject" in one["Action"]]
-        assert sum(":s3:::my-videos/inbox/*" in one for one in puts) == 1
-        assert sum(":s3:::my-archive/*" in one for one in puts) == 1
+        puts = [json.dumps(statement["Resource"]) for statement in statements if "s3:PutObject" in statement["Action"]]
+        assert sum(":s3:::my-videos/inbox/*" in resource for resource in puts) == 1
+        assert sum(":s3:::my-archive/*" in resource for resource in puts) == 1
 
 
 def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
@@ -94,13 +98,13 @@ def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
     )
     assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
     assert not assembly.resources("Network", "EC2::NatGateway")
-    assert [one["MapPublicIpOnLaunch"] for one in assembly.properties("Network", "EC2::Subnet")] == [True, True]
+    assert [subnet["MapPublicIpOnLaunch"] for subnet in assembly.properties("Network", "EC2::Subnet")] == [True, True]
     endpoint = assembly.one("Network", "EC2::VPCEndpoint")
     assert endpoint_service(endpoint) == "s3"
-    assert [one["Ref"][:15] for one in endpoint["RouteTableIds"]] == ["VpcPublicSubnet"] * 2
+    assert [route_table["Ref"][:15] for route_table in endpoint["RouteTableIds"]] == ["VpcPublicSubnet"] * 2
     assert not assembly.resources("Storage", "EFS::FileSystem")
     volumes = assembly.one("Pipelines", "Batch::JobDefinition")["ContainerProperties"]["Volumes"]
-    assert {one["Name"]: one["Host"]["SourcePath"] for one in volumes} == {
+    assert {volume["Name"]: volume["Host"]["SourcePath"] for volume in volumes} == {
         "models": "/mnt/scratch/models",
         "scratch": "/mnt/scratch/workers",
     }
@@ -110,13 +114,13 @@ class TestVpcOnly:
     """Tests of `examples/vpc-only.json`."""
 
     def test_there_is_no_way_out(self) -> None:
-        types = {one["Type"] for one in example("vpc-only").templates["Network"]["Resources"].values()}
+        types = {resource["Type"] for resource in example("vpc-only").templates["Network"]["Resources"].values()}
         assert not types & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"}
         assert len(example("vpc-only").resources("Network", "EC2::Subnet")) == 2
 
     def test_aws_is_reached_by_endpoints(self) -> None:
         endpoints = example("vpc-only").properties("Network", "EC2::VPCEndpoint")
-        names = {endpoint_service(one) for one in endpoints}
+        names = {endpoint_service(endpoint) for endpoint in endpoints}
         assert names == {
             "s3", "dynamodb", "ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", "logs", "sqs", "states",
         }  # fmt: skip
@@ -124,14 +128,14 @@ class TestVpcOnly:
     def test_no_worker_asks_for_a_token_that_it_cannot_reach(self) -> None:
         """Such a worker's job fails at once with an error that says who can put the model into the bucket."""
         (definition,) = example("vpc-only").properties("Pipelines", "Batch::JobDefinition")
-        names = [one["Name"] for one in definition["ContainerProperties"]["Environment"]]
+        names = [variable["Name"] for variable in definition["ContainerProperties"]["Environment"]]
         assert "MODEL_BUCKET" in names and "HF_TOKEN_SECRET" not in names
         assert "secretsmanager" not in json.dumps(example("vpc-only").statements("WorkerRole"))
 
     def test_interface_endpoints_admit_workers_and_have_private_names(self) -> None:
         assembly = example("vpc-only")
         rules = assembly.properties("Network", "EC2::SecurityGroupIngress", "EndpointsGroup")
-        assert [(one["FromPort"], "WorkerGroup" in json.dumps(one["SourceSecurityGroupId"])) for one in rules] == [
+        assert [(rule["FromPort"], "WorkerGroup" in json.dumps(rule["SourceSecurityGroupId"])) for rule in rules] == [
             (443, True)
         ]
         for endpoint in assembly.properties("Network", "EC2::VPCEndpoint"):
@@ -147,7 +151,7 @@ class TestVpcOnly:
 @pytest.mark.parametrize("name", ["reason-only", "existing-vpc", "vpc-only"])
 def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -> None:
     endpoints = example(name).properties("Network", "EC2::VPCEndpoint")
-    (s3,) = [one for one in endpoints if endpoint_service(one) == "s3"]
+    (s3,) = [endpoint for endpoint in endpoints if endpoint_service(endpoint) == "s3"]
     ours, theirs = s3["PolicyDocument"]["Statement"]
     assert ours["Condition"] == {"StringEquals": {"aws:PrincipalAccount": {"Ref": "AWS::AccountId"}}}
     text = json.dumps(theirs["Resource"])
@@ -162,13 +166,13 @@ GENERATOR_IDS = [name.replace("-", "") for name in GENERATORS]
 def has_guardrails(assembly: Assembly, worker: str) -> dict[str, object]:
     """Return the variables of a worker, having checked that its role may fetch and store its guardrails' models."""
     container = assembly.one("Pipelines", "Batch::JobDefinition", worker)["ContainerProperties"]
-    variables = {one["Name"]: one["Value"] for one in container["Environment"]}
+    variables = {variable["Name"]: variable["Value"] for variable in container["Environment"]}
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     references = dict.fromkeys(variables.keys() - texts.keys(), "made by the deployment")
     guardrails = GuardrailModels.of(WorkerEnvironment.read({**texts, **references, "AWS_BATCH_JOB_ID": "worker-1"}))
     assert guardrails is not None and guardrails.models
     resources = json.dumps(
-        [one["Resource"] for one in assembly.statements(f"{worker}Role") if {*one["Action"]} >= KEEPS]
+        [statement["Resource"] for statement in assembly.statements(f"{worker}Role") if {*statement["Action"]} >= KEEPS]
     )
     for model in guardrails.models:
         assert f"/models/{model.replace('/', '--')}/*" in resources
@@ -183,7 +187,7 @@ class TestGenerators:
     def test_an_upload_starts_generators_too(self, name: str) -> None:
         pipelines = json.loads(environment_variables(example(name), "FunctionsUpload")["PIPELINES"])
         wanted = ["cosmos3-nano"] if name == "generator-only" else [*REASONERS, *GENERATORS]
-        assert [one["id"] for one in pipelines] == wanted, "the smallest first: a prompt alone asks for that"
+        assert [pipeline["id"] for pipeline in pipelines] == wanted, "the smallest first: a prompt alone asks for that"
 
     @pytest.mark.parametrize(("name", "workers"), [("generator-only", ["cosmos3nano"]), ("everything", GENERATOR_IDS)])
     def test_guardrails_come_from_the_model_store(self, name: str, workers: list[str]) -> None:
@@ -210,7 +214,10 @@ REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "c
 def asked(pipeline: str) -> dict[str, str]:
     """Return the resources that a worker's job definition reserves in Batch."""
     definition = example("everything").one("Pipelines", "Batch::JobDefinition", f"{pipeline}Worker")
-    return {one["Type"]: one["Value"] for one in definition["ContainerProperties"]["ResourceRequirements"]}
+    return {
+        requirement["Type"]: requirement["Value"]
+        for requirement in definition["ContainerProperties"]["ResourceRequirements"]
+    }
 
 
 class TestReasoners:
@@ -224,15 +231,17 @@ class TestReasoners:
     def test_a_worker_is_told_its_context_and_chooses_its_engine(self, pipeline: str) -> None:
         name = f"{pipeline.replace('-', '')}Worker"
         definition = example("everything").one("Pipelines", "Batch::JobDefinition", name)
-        variables = {one["Name"]: one["Value"] for one in definition["ContainerProperties"]["Environment"]}
+        variables = {
+            variable["Name"]: variable["Value"] for variable in definition["ContainerProperties"]["Environment"]
+        }
         assert (variables["PIPELINE"], variables["CONTEXT"], variables["ENGINE"]) == (pipeline, "32768", "auto")
 
     def test_all_have_one_image(self) -> None:
         definitions = example("everything").resources("Pipelines", "Batch::JobDefinition")
-        names = [f"{one.replace('-', '')}Worker" for one in REASONERS]
+        names = [f"{pipeline.replace('-', '')}Worker" for pipeline in REASONERS]
         images = {
-            json.dumps(one["Properties"]["ContainerProperties"]["Image"])
-            for logical_id, one in definitions.items()
+            json.dumps(definition["Properties"]["ContainerProperties"]["Image"])
+            for logical_id, definition in definitions.items()
             if logical_id.startswith(tuple(names))
         }
         assert len(images) == 1
@@ -242,10 +251,15 @@ class TestReasoners:
 def test_jobs_are_planned_for_the_workers_that_are_deployed_with_plan(name: str) -> None:
     """If the identities of `plan` and its workers differed, each job would be planned again without end."""
     assembly = example(name)
-    parameters = [resolve(one["Value"]) for one in assembly.properties("Pipelines", "SSM::Parameter")]
+    parameters = [resolve(parameter["Value"]) for parameter in assembly.properties("Pipelines", "SSM::Parameter")]
     queues = [DeployedPipeline.read(text).queue for text in parameters]
     planned = {queue.id: queue.identity.configuration for queue in queues}
-    containers = [one["ContainerProperties"] for one in assembly.properties("Pipelines", "Batch::JobDefinition")]
-    workers = [{one["Name"]: resolve(one["Value"]) for one in container["Environment"]} for container in containers]
-    assert planned == {one["PIPELINE"]: one["CONFIGURATION"] for one in workers}
+    containers = [
+        definition["ContainerProperties"] for definition in assembly.properties("Pipelines", "Batch::JobDefinition")
+    ]
+    workers = [
+        {variable["Name"]: resolve(variable["Value"]) for variable in container["Environment"]}
+        for container in containers
+    ]
+    assert planned == {worker["PIPELINE"]: worker["CONFIGURATION"] for worker in workers}
     assert len(set(planned.values())) == len(planned) == len(workers)

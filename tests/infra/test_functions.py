@@ -24,13 +24,15 @@ MODELS = {
     "dead_letter": environment.DeadLetterEnvironment,
     "vams": environment.VamsEnvironment,
 }
-PIPELINES = [one.id for one in REASONERS]
+PIPELINES = [pipeline.id for pipeline in REASONERS]
 FOLDERS = [f"lambdas/{name}" for name in ("handlers", "intake", "planning", "reporting", "scaling", "vams")]
 
 
 def functions(assembly: Assembly, module: str) -> list[Resource]:
     handler = f"lambdas.handlers.{module}.handler"
-    return [one for one in assembly.properties("Pipelines", "Lambda::Function") if one["Handler"] == handler]
+    return [
+        function for function in assembly.properties("Pipelines", "Lambda::Function") if function["Handler"] == handler
+    ]
 
 
 def environ(function: Resource) -> dict[str, str]:
@@ -107,7 +109,7 @@ def test_each_outlasts_the_retries_of_its_calls(assembly: Assembly, module: str)
 
 
 def test_other_names_are_cloudformations(assembly: Assembly) -> None:
-    others = [one for module in MODELS.keys() - {"vams"} for one in functions(assembly, module)]
+    others = [function for module in MODELS.keys() - {"vams"} for function in functions(assembly, module)]
     assert all("FunctionName" not in function for function in others)
 
 
@@ -123,7 +125,10 @@ def test_all_run_one_code_with_one_layer_on_python_3_12_arm64(assembly: Assembly
 def test_each_has_a_log_that_ends(assembly: Assembly) -> None:
     logs = assembly.resources("Pipelines", "Logs::LogGroup")
     assert all(log["Properties"]["RetentionInDays"] == 90 for log in logs.values())
-    used = [one["LoggingConfig"]["LogGroup"]["Ref"] for one in assembly.properties("Pipelines", "Lambda::Function")]
+    used = [
+        function["LoggingConfig"]["LogGroup"]["Ref"]
+        for function in assembly.properties("Pipelines", "Lambda::Function")
+    ]
     assert len(set(used)) == len(used) and set(used) <= logs.keys()
 
 
@@ -131,12 +136,17 @@ def test_scale_and_plan_know_every_pipeline_smallest_first(assembly: Assembly) -
     plan = environment.PlanEnvironment.read(environ(functions(assembly, "plan")[0]))
     scale = environment.ScaleEnvironment.read(environ(functions(assembly, "scale")[0]))
     parameters = assembly.resources("Pipelines", "SSM::Parameter")
-    texts = {resolve({"Ref": name}): resolve(one["Properties"]["Value"]) for name, one in parameters.items()}
+    texts = {
+        resolve({"Ref": name}): resolve(parameter["Properties"]["Value"]) for name, parameter in parameters.items()
+    }
     deployed = [DeployedPipeline.read(texts[name]) for name in plan.pipeline_parameters]
     assert scale.pipeline_parameters == plan.pipeline_parameters
     upload = environment.UploadEnvironment.read(environ(functions(assembly, "upload")[0]))
     assert [one.queue.id for one in deployed] == [one.compute.id for one in deployed] == PIPELINES
-    assert [(one.id, one.auto_trigger) for one in upload.pipelines] == [(PIPELINES[0], [".mp4"]), (PIPELINES[1], [])]
+    assert [(pipeline.id, pipeline.auto_trigger) for pipeline in upload.pipelines] == [
+        (PIPELINES[0], [".mp4"]),
+        (PIPELINES[1], []),
+    ]
     assert [one.compute.max_workers for one in deployed] == [192 // 12, 96 // 12]
     assert plan.deadline_seconds == 72 * 3600
 

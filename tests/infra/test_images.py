@@ -18,11 +18,11 @@ DOCKER_HUB = "arn:aws:secretsmanager:us-east-1:123456789012:secret:docker-hub-Ab
 def built(assembly: Assembly) -> dict[str, Resource]:
     """Return the custom resources that wait for a build, by logical id."""
     resources = assembly.templates.get("Builds", {}).get("Resources", {})
-    return {name: one for name, one in resources.items() if one["Type"] == "Custom::ImageBuild"}
+    return {name: resource for name, resource in resources.items() if resource["Type"] == "Custom::ImageBuild"}
 
 
 def variables(project: Resource) -> dict[str, Resource]:
-    return {one["Name"]: one for one in project["Environment"]["EnvironmentVariables"]}
+    return {variable["Name"]: variable for variable in project["Environment"]["EnvironmentVariables"]}
 
 
 def synthesized(tmp_path: Path, cosmos: str = "", own: str = "{}") -> Assembly:
@@ -44,7 +44,7 @@ def test_a_project(assembly: Assembly) -> None:
     assert project["Source"]["Type"] == "S3"
     assert "bash containers/build.sh" in project["Source"]["BuildSpec"]
     assert project["VpcConfig"]["Subnets"] and len(project["VpcConfig"]["SecurityGroupIds"]) == 1
-    plain = {name: one["Value"] for name, one in variables(project).items()}
+    plain = {name: variable["Value"] for name, variable in variables(project).items()}
     assert plain["IMAGE"] == "reasoner" and plain["CUDA"] == "cu130" and plain["MIRROR"] == ""
     (waiting,) = built(assembly).values()
     assert plain["TAG"] == waiting["Properties"]["Tag"]
@@ -134,14 +134,14 @@ def test_builds_run_one_after_the_other() -> None:
 
 def test_a_failed_build_does_not_delete_a_repository() -> None:
     """CloudFormation deletes everything that a stack has created when its first deployment fails."""
-    kinds = {one["Type"] for one in example("everything").templates["Builds"]["Resources"].values()}
+    kinds = {resource["Type"] for resource in example("everything").templates["Builds"]["Resources"].values()}
     assert kinds == {"Custom::ImageBuild"}
 
 
 def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replaces_no_repository() -> None:
     """The logical ids and names are those of commit 0f4e7e0."""
     repositories = example("everything").resources("Images", "ECR::Repository")
-    names = {name: one["Properties"].get("RepositoryName") for name, one in repositories.items()}
+    names = {name: repository["Properties"].get("RepositoryName") for name, repository in repositories.items()}
     assert names == {
         "ReasonerBuildRepository211EA509": "cosmos-batch/reasoner",
         "ReasonerBuildCache7B89AA3E": None,

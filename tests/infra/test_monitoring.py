@@ -24,7 +24,7 @@ OF_AWS = {
 
 
 def alarms(assembly: Assembly) -> dict[str, Resource]:
-    return {name: one["Properties"] for name, one in assembly.resources("Monitoring", "CloudWatch::Alarm").items()}
+    return {name: alarm["Properties"] for name, alarm in assembly.resources("Monitoring", "CloudWatch::Alarm").items()}
 
 
 def metrics_of_alarms(assembly: Assembly) -> Iterator[tuple[str, str]]:
@@ -143,18 +143,23 @@ def test_a_budget_warns_of_what_is_tagged_as_ours(tmp_path: Path) -> None:
     assert budget["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
     assert budget["CostFilters"] == {"TagKeyValue": ["user:cosmos-batch:app$cosmos-batch"]}
     assert assembly.one("Monitoring", "SNS::Subscription")["Endpoint"] == "ops@example.com"
-    groups = [one for stack in ("Images", "Pipelines") for one in assembly.properties(stack, "Logs::LogGroup")]
+    groups = [
+        log_group for stack in ("Images", "Pipelines") for log_group in assembly.properties(stack, "Logs::LogGroup")
+    ]
     assert {group["RetentionInDays"] for group in groups} == {30}
     tags = assembly.one("Storage", "DynamoDB::Table")["Tags"]
     assert {"Key": "team", "Value": "robots"} in tags and {"Key": "cosmos-batch:app", "Value": "cosmos-batch"} in tags
-    traced = [one.get("TracingConfig", {}).get("Mode") for one in assembly.properties("Pipelines", "Lambda::Function")]
+    traced = [
+        function.get("TracingConfig", {}).get("Mode")
+        for function in assembly.properties("Pipelines", "Lambda::Function")
+    ]
     assert "Active" not in traced
     assert not assembly.one("Pipelines", "StepFunctions::StateMachine").get("TracingConfiguration", {}).get("Enabled")
 
 
 def test_functions_and_executions_are_traced(assembly: Assembly) -> None:
     functions = assembly.properties("Pipelines", "Lambda::Function")
-    assert {one["TracingConfig"]["Mode"] for one in functions} == {"Active"}
+    assert {function["TracingConfig"]["Mode"] for function in functions} == {"Active"}
     assert assembly.one("Pipelines", "StepFunctions::StateMachine")["TracingConfiguration"] == {"Enabled": True}
 
 
@@ -179,10 +184,12 @@ def test_tags_of_the_user_replace_no_compute_environment(tmp_path: Path) -> None
     )
     assembly = Assembly(synthesize(config, tmp_path / "cdk.out"))
     environments = assembly.properties("Pipelines", "Batch::ComputeEnvironment")
-    assert environments and all("Tags" not in one for one in environments)
-    assert all(one["ComputeResources"]["Tags"].keys() == {"cosmos-batch:pipeline"} for one in environments)
+    assert environments and all("Tags" not in environment for environment in environments)
+    assert all(
+        environment["ComputeResources"]["Tags"].keys() == {"cosmos-batch:pipeline"} for environment in environments
+    )
     specifications = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]["TagSpecifications"]
-    assert {one["ResourceType"] for one in specifications} == {"instance", "volume"}
+    assert {specification["ResourceType"] for specification in specifications} == {"instance", "volume"}
     for one in specifications:
         assert {"Key": "team", "Value": "robots"} in one["Tags"]
         assert {"Key": "cosmos-batch:app", "Value": "cosmos-batch"} in one["Tags"]

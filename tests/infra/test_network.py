@@ -35,13 +35,13 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 def test_only_the_configured_endpoints_are_created(assembly: Assembly) -> None:
     endpoints = assembly.properties("Network", "EC2::VPCEndpoint")
-    assert [endpoint_service(one) for one in endpoints] == ["sqs"]
+    assert [endpoint_service(endpoint) for endpoint in endpoints] == ["sqs"]
 
 
 def test_one_subnet_of_each_zone_has_the_endpoint_and_a_mount_target(assembly: Assembly) -> None:
     assert assembly.one("Network", "EC2::VPCEndpoint")["SubnetIds"] == [FIRST, OTHER]
     targets = assembly.properties("Storage", "EFS::MountTarget")
-    assert [one["SubnetId"] for one in targets] == [FIRST, OTHER]
+    assert [target["SubnetId"] for target in targets] == [FIRST, OTHER]
 
 
 def test_workers_run_in_every_subnet(assembly: Assembly) -> None:
@@ -60,7 +60,7 @@ def resources(settings: dict[str, Any], kind: str) -> list[Resource]:
     from infra.stacks.network import NetworkStack
 
     network = NetworkStack(App(), "Network", settings=NetworkSettings.model_validate(settings))
-    return [one["Properties"] for one in Template.from_stack(network).find_resources(f"AWS::{kind}").values()]
+    return [resource["Properties"] for resource in Template.from_stack(network).find_resources(f"AWS::{kind}").values()]
 
 
 def test_a_route_table_that_subnets_share_has_the_s3_endpoint_once() -> None:
@@ -83,7 +83,7 @@ def networks(cidr: str, zones: int | None = None, mode: str = "private") -> list
     settings = {"mode": mode, "cidr": cidr} | ({"zoneCount": zones} if zones else {})
     subnets = resources(settings, "EC2::Subnet")
     of_nat = {"Key": "aws-cdk:subnet-type", "Value": "Public"}
-    return [one["CidrBlock"] for one in subnets if mode != "private" or of_nat not in one["Tags"]]
+    return [subnet["CidrBlock"] for subnet in subnets if mode != "private" or of_nat not in subnet["Tags"]]
 
 
 @pytest.mark.parametrize("prefix", range(16, 23))

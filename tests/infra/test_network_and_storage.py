@@ -20,7 +20,7 @@ def test_workers_have_private_subnets_in_three_zones_and_one_nat_gateway(assembl
 def test_s3_is_reached_through_a_gateway_endpoint_in_the_route_table_of_each_worker_subnet(assembly: Assembly) -> None:
     endpoint = assembly.one("Network", "EC2::VPCEndpoint")
     assert endpoint["VpcEndpointType"] == "Gateway"
-    assert [one["Ref"][:16] for one in endpoint["RouteTableIds"]] == ["VpcPrivateSubnet"] * 3
+    assert [route_table["Ref"][:16] for route_table in endpoint["RouteTableIds"]] == ["VpcPrivateSubnet"] * 3
 
 
 def test_mount_targets_are_reached_from_workers_on_2049_and_by_nothing_else(assembly: Assembly) -> None:
@@ -69,7 +69,7 @@ def test_the_state_table(assembly: Assembly) -> None:
         {"AttributeName": "pk", "KeyType": "HASH"},
         {"AttributeName": "sk", "KeyType": "RANGE"},
     ]
-    assert {one["AttributeType"] for one in table["AttributeDefinitions"]} == {"S"}
+    assert {attribute["AttributeType"] for attribute in table["AttributeDefinitions"]} == {"S"}
     assert table["BillingMode"] == "PAY_PER_REQUEST"
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}

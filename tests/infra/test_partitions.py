@@ -51,7 +51,7 @@ def resolved(value: Any, partition: str, conditions: dict[str, Any]) -> Any:
         "AWS::AccountId": "123456789012",
     }
     if isinstance(value, list):
-        return [resolved(one, partition, conditions) for one in value]
+        return [resolved(item, partition, conditions) for item in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"Ref"}:
@@ -63,7 +63,7 @@ def resolved(value: Any, partition: str, conditions: dict[str, Any]) -> Any:
     if value.keys() == {"Fn::Join"}:
         separator, parts = resolved(value["Fn::Join"], partition, conditions)
         return separator.join(map(str, parts)) if isinstance(parts, list) else str(parts)
-    return {name: resolved(one, partition, conditions) for name, one in value.items()}
+    return {name: resolved(item, partition, conditions) for name, item in value.items()}
 
 
 def resolved_template(template: dict[str, Any], partition: str) -> Any:
@@ -72,9 +72,9 @@ def resolved_template(template: dict[str, Any], partition: str) -> Any:
 
 def texts(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [text for one in value.values() for text in texts(one)]
+        return [text for item in value.values() for text in texts(item)]
     if isinstance(value, list):
-        return [text for one in value for text in texts(one)]
+        return [text for item in value for text in texts(item)]
     return [value] if isinstance(value, str) else []
 
 
@@ -115,7 +115,9 @@ def test_endpoints_have_the_names_that_cdk_knows_for_the_region(partition: str) 
     network = NetworkStack(App(), "Network", settings=settings)
     template = resolved_template(Template.from_stack(network).to_json(), partition)
     services = {
-        one["Properties"]["ServiceName"] for one in template["Resources"].values() if "ServiceName" in one["Properties"]
+        resource["Properties"]["ServiceName"]
+        for resource in template["Resources"].values()
+        if "ServiceName" in resource["Properties"]
     }
 
     region, _ = PARTITIONS[partition]

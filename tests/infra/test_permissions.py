@@ -165,7 +165,7 @@ def test_no_action_is_a_wildcard_but_for_cdks_grant_of_an_asset(name: str) -> No
     for statement in example(name).statements(""):
         if "*" in json.dumps(statement["Action"]):
             assert set(listed(statement["Action"])) == READ_ASSET
-            assert not [one for one in listed(statement["Resource"]) if "*" in json.dumps(one)]
+            assert not [resource for resource in listed(statement["Resource"]) if "*" in json.dumps(resource)]
 
 
 def test_hosts_and_cdks_function_alone_have_a_policy_of_aws() -> None:
@@ -195,7 +195,9 @@ def test_a_worker_touches_its_own_model_only(assembly: Assembly) -> None:
         statements = assembly.statements(f"cosmosreason{pipeline}WorkerRole")
         (models,) = resources_of(statements, "s3:DeleteObject")
         assert f"/models/nvidia--Cosmos-Reason2-{model}/*" in models
-        conditions = [one["Condition"] for one in statements if "s3:prefix" in json.dumps(one.get("Condition"))]
+        conditions = [
+            statement["Condition"] for statement in statements if "s3:prefix" in json.dumps(statement.get("Condition"))
+        ]
         prefixes = [f"models/nvidia--Cosmos-Reason2-{model}/*", f"caches/cosmos-reason2-{model.lower()}/*"]
         assert conditions == [{"StringLike": {"s3:prefix": prefix}} for prefix in prefixes]
 
@@ -219,7 +221,9 @@ def test_compiled_code_is_written_only_by_the_workers_that_run_it(name: str) -> 
 
 
 def test_compiled_code_expires_if_it_is_not_written_again(assembly: Assembly) -> None:
-    [models] = [one for id_, one in assembly.resources("Storage", "S3::Bucket").items() if id_.startswith("Models")]
+    [models] = [
+        bucket for id_, bucket in assembly.resources("Storage", "S3::Bucket").items() if id_.startswith("Models")
+    ]
     rules = models["Properties"]["LifecycleConfiguration"]["Rules"]
     assert [rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") == "caches/"] == [90]
 

@@ -10,7 +10,7 @@ PIPELINES = [one.id for one in REASONERS]
 
 
 def queues(assembly: Assembly) -> dict[str, Resource]:
-    return {name: one["Properties"] for name, one in assembly.resources("Pipelines", "SQS::Queue").items()}
+    return {name: queue["Properties"] for name, queue in assembly.resources("Pipelines", "SQS::Queue").items()}
 
 
 def only(queues: dict[str, Resource], *parts: str) -> Resource:
@@ -26,7 +26,7 @@ def source_of(assembly: Assembly, function: str) -> Resource:
 
 def sources_of(assembly: Assembly, function: str) -> list[Resource]:
     mappings = assembly.properties("Pipelines", "Lambda::EventSourceMapping")
-    return [one for one in mappings if f"Functions{function}" in one["FunctionName"]["Ref"]]
+    return [mapping for mapping in mappings if f"Functions{function}" in mapping["FunctionName"]["Ref"]]
 
 
 def test_every_queue_is_encrypted_and_takes_tls_only(assembly: Assembly) -> None:

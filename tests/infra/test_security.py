@@ -70,9 +70,9 @@ KEYS = {
 def encryption_of(assembly: Assembly, kind: str) -> dict[str, str]:
     """Return the encryption settings of all resources of a type as text, by logical id."""
     return {
-        name: json.dumps(one["Properties"].get(KEYS[kind]))
+        name: json.dumps(resource["Properties"].get(KEYS[kind]))
         for stack in assembly.templates
-        for name, one in assembly.resources(stack, kind).items()
+        for name, resource in assembly.resources(stack, kind).items()
     }
 
 
@@ -90,7 +90,7 @@ class TestCustomerKey:
 
     def test_queues_have_one_encryption(self) -> None:
         queues = example("vpc-only").properties("Pipelines", "SQS::Queue")
-        assert {one["SqsManagedSseEnabled"] for one in queues} == {False}
+        assert {queue["SqsManagedSseEnabled"] for queue in queues} == {False}
 
     def test_it_is_rotated_and_kept(self) -> None:
         (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
@@ -116,7 +116,7 @@ class TestCustomerKey:
     def test_without_one_every_store_is_encrypted_all_the_same(self) -> None:
         assembly = example("everything")
         assert not assembly.resources("Storage", "KMS::Key")
-        assert all(one["SqsManagedSseEnabled"] for one in assembly.properties("Pipelines", "SQS::Queue"))
+        assert all(queue["SqsManagedSseEnabled"] for queue in assembly.properties("Pipelines", "SQS::Queue"))
         assert all("AES256" in text for text in encryption_of(assembly, "S3::Bucket").values())
         assert '"Encrypted": true' in json.dumps(assembly.resources("Pipelines", "EC2::LaunchTemplate"))
 
@@ -204,7 +204,7 @@ class TestWhatTheToolsMiss:
         for name in NAMES:
             vpcs = example(name).resources("Network", "EC2::VPC")
             logs = example(name).properties("Storage", "EC2::FlowLog")
-            assert len(logs) == len(vpcs) and all(one["TrafficType"] == "REJECT" for one in logs)
+            assert len(logs) == len(vpcs) and all(log["TrafficType"] == "REJECT" for log in logs)
 
 
 # Dependencies that CDK writes, and availability zones that the configuration names.

@@ -105,6 +105,8 @@ def test_an_existing_secret_is_read_and_none_is_made(tmp_path: Path) -> None:
     assembly = Assembly(synthesize(load_config(file), tmp_path / "cdk.out", file))
     assert not [stack for stack in assembly.templates if assembly.resources(stack, "SecretsManager::Secret")]
     assert commands(assembly) == []
-    read, decrypt = [one for one in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(one)]
+    read, decrypt = [
+        statement for statement in assembly.statements("WorkerRole") if "secretsmanager" in json.dumps(statement)
+    ]
     assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", arn)
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", key)

@@ -39,7 +39,7 @@ def with_vams(**changes: Any) -> Assembly:
 
 def registrations(assembly: Assembly) -> list[Resource]:
     resources = assembly.templates["Pipelines"]["Resources"].values()
-    return [one["Properties"] for one in resources if one["Type"] == "Custom::VamsRegistration"]
+    return [resource["Properties"] for resource in resources if resource["Type"] == "Custom::VamsRegistration"]
 
 
 def listed(value: object) -> list[Any]:
@@ -51,7 +51,7 @@ def actions(assembly: Assembly, role: str) -> dict[str, list[str]]:
     resources: dict[str, list[str]] = {}
     for statement in assembly.statements(role):
         for action in listed(statement["Action"]):
-            resources.setdefault(action, []).extend(resolve(one) for one in listed(statement["Resource"]))
+            resources.setdefault(action, []).extend(resolve(resource) for resource in listed(statement["Resource"]))
     return resources
 
 
@@ -65,7 +65,7 @@ class TestRegistration:
 
     def test_comes_after_the_function_that_vams_shall_call(self) -> None:
         resources = example("vams").templates["Pipelines"]["Resources"].values()
-        [registration] = [one for one in resources if one["Type"] == "Custom::VamsRegistration"]
+        [registration] = [resource for resource in resources if resource["Type"] == "Custom::VamsRegistration"]
         assert any(name.startswith("FunctionsVamscosmosreason22b") for name in registration["DependsOn"])
 
     @pytest.mark.parametrize("name", ["reason-only", "everything"])
@@ -191,9 +191,9 @@ class TestPermissions:
             "vams-prod-assets/pipelines/workflowExecutionInputs/*",
         ]
         listed_prefixes = [
-            one["Condition"]["StringLike"]["s3:prefix"]
-            for one in assembly.statements("FunctionsVamscosmosreason22b")
-            if "s3:ListBucket" in listed(one["Action"])
+            statement["Condition"]["StringLike"]["s3:prefix"]
+            for statement in assembly.statements("FunctionsVamscosmosreason22b")
+            if "s3:ListBucket" in listed(statement["Action"])
         ]
         assert listed_prefixes == [
             "vamsroot/pipelines/workflowExecutionInputs/*",

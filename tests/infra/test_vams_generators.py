@@ -81,16 +81,16 @@ def test_only_files_that_its_modes_look_at_may_be_selected(bundles: dict[str, di
 def test_an_upload_starts_what_its_kind_means(bundles: dict[str, dict[str, Any]]) -> None:
     [trigger] = bundles[NANO]["workflow"]["triggers"]
     assert trigger["enabled"] and trigger["inputFileFilters"]["allow"] == ["*.png"]
-    [default] = [one for one in bundles[NANO]["templates"] if one["isDefault"]]
+    [default] = [template for template in bundles[NANO]["templates"] if template["isDefault"]]
     assert trigger["defaultTemplateIds"] == {f"GLOBAL:{NANO}": default["templateId"]}
     assert "TASK_MODE" not in json.loads(default["configBody"])
 
 
 def test_every_mode_has_a_form(bundles: dict[str, dict[str, Any]]) -> None:
-    templates = [one for name in (NANO, f"{NANO}-text") for one in bundles[name]["templates"]]
-    modes = {json.loads(one["configBody"]).get("TASK_MODE") for one in templates}
+    templates = [template for name in (NANO, f"{NANO}-text") for template in bundles[name]["templates"]]
+    modes = {json.loads(template["configBody"]).get("TASK_MODE") for template in templates}
     assert modes == {None, *MODES_OF_PIPELINE[NANO]} - {"i2v", "v2v"}
-    ids = [one["templateId"] for bundle in bundles.values() for one in bundle["templates"]]
+    ids = [template["templateId"] for bundle in bundles.values() for template in bundle["templates"]]
     assert len(set(ids)) == len(ids)
 
 
@@ -100,7 +100,7 @@ def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
     assert pipeline is not None
     for template in bundles[NANO]["templates"] + bundles[f"{NANO}-text"]["templates"]:
         body = json.loads(template["configBody"])
-        tags = [one["tagKey"] for one in template["tagSchema"]]
+        tags = [tag["tagKey"] for tag in template["tagSchema"]]
         assert [body[tag] for tag in tags] == [f"{{{{{tag}}}}}" for tag in tags]
         filled = keys_of_configuration({**body, **dict.fromkeys(tags, "7")}, pipeline)
         assert len(filled) == len(body) - 1, "all but MODEL_VARIANT, which is checked"
@@ -110,7 +110,7 @@ def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
 
 def test_2_5_has_one_each() -> None:
     registrations = generators(version="2.5", orchestrationBusName=None)
-    assert {name: one["outputType"] for name, one in registrations.items()} == {
+    assert {name: registration["outputType"] for name, registration in registrations.items()} == {
         NANO: ".mp4",
         TO_IMAGE: ".png",
         TO_VIDEO: ".mp4",
@@ -123,4 +123,4 @@ def test_they_are_registered() -> None:
     config["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
     outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"
     assembly = Assembly(synthesize(parse_config(json.dumps(config)), outdir))
-    assert {one["Pipeline"] for one in registrations(assembly)} == {NANO, f"{NANO}-text"}
+    assert {registration["Pipeline"] for registration in registrations(assembly)} == {NANO, f"{NANO}-text"}

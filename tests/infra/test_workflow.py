@@ -34,7 +34,9 @@ def test_it_is_a_standard_machine_whose_log_holds_no_data(assembly: Assembly) ->
 def test_its_log_group_needs_no_entry_in_the_account_wide_resource_policy(assembly: Assembly) -> None:
     """The log group of an earlier deployment is kept, with its logs."""
     (log,) = [
-        one for name, one in assembly.resources("Pipelines", "Logs::LogGroup").items() if name.startswith("WorkflowLog")
+        log_group
+        for name, log_group in assembly.resources("Pipelines", "Logs::LogGroup").items()
+        if name.startswith("WorkflowLog")
     ]
     assert log["Properties"]["LogGroupName"] == "/aws/vendedlogs/states/CosmosBatch-Pipelines-Workflow"
     assert (log["DeletionPolicy"], log["UpdateReplacePolicy"]) == ("Delete", "Retain")

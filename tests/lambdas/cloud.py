@@ -252,7 +252,9 @@ class Cloud:
     def executions(self) -> list[dict[str, Any]]:
         """Return all executions, each with its `input` parsed."""
         executions = self.stepfunctions.list_executions(stateMachineArn=self.machine)["executions"]
-        described = [self.stepfunctions.describe_execution(executionArn=one["executionArn"]) for one in executions]
+        described = [
+            self.stepfunctions.describe_execution(executionArn=execution["executionArn"]) for execution in executions
+        ]
         return [{**one, "input": json.loads(one["input"])} for one in reversed(described)]
 
     def messages(self, queue_url: str) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ def deploy(cloud: Cloud, number: int) -> str:
 def test_they_are_read_in_the_order_of_the_names_however_many_there_are(cloud: Cloud) -> None:
     """`plan` names the smallest model first, and AWS returns ten parameters in any order."""
     names = [deploy(cloud, number) for number in reversed(range(2 * NAMES_AT_ONCE + 1))]
-    assert [f"CFN-{one.queue.id}" for one in read_pipelines(names)] == names
+    assert [f"CFN-{pipeline.queue.id}" for pipeline in read_pipelines(names)] == names
 
 
 def test_a_parameter_that_is_not_there_is_named(cloud: Cloud) -> None:
@@ -45,10 +45,10 @@ def test_scale_knows_a_new_job_definition_as_soon_as_it_is_deployed(
 ) -> None:
     """The function's process is older than the deployment, and its variables do not change with the revision."""
     configure(ScaleEnvironment)
-    assert [one.job_definition for one in scale.deployed_pipelines()] == [DEFINITION]
+    assert [pipeline.job_definition for pipeline in scale.deployed_pipelines()] == [DEFINITION]
     queue = DeployedQueue(id=SMALL, queue_url="q", identity=IDENTITY)
     cloud.deploy_pipeline(queue, compute(job_definition="reason2B:2"))
-    assert [one.job_definition for one in scale.deployed_pipelines()] == ["reason2B:2"]
+    assert [pipeline.job_definition for pipeline in scale.deployed_pipelines()] == ["reason2B:2"]
 
 
 def test_plan_reads_them_once_for_a_burst_of_files(

@@ -233,10 +233,10 @@ def test_on_this_machine_the_generator_is_enabled(
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     request = GenerationRequest("x", None, GenerationParameters(guardrails=False))
     config = load_config(generate.config_file(request, changes))
-    [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
+    [nano] = [entry for entry in enabled_pipelines(config) if entry.pipeline.id == NANO]
     assert (nano.engine, nano.model) == ("diffusers", changes.get("model", "nvidia/Cosmos3-Nano"))
     assert nano.models == [nano.model], "guardrails that nobody asks for are not loaded"
-    assert PIPELINE in [one.pipeline.id for one in enabled_pipelines(config)], "what was there stays"
+    assert PIPELINE in [entry.pipeline.id for entry in enabled_pipelines(config)], "what was there stays"
 
 
 @pytest.mark.parametrize(("settings", "engine"), [({}, "diffusers"), ({"engine": "phyai"}, "phyai")])
@@ -250,7 +250,7 @@ def test_on_this_machine_auto_is_an_engine_that_is_here(
     configured.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": nvidia}}}))
     monkeypatch.setattr(configuration, "CONFIG", configured)
     config = load_config(generate.config_file(GenerationRequest("x", None, GenerationParameters(guardrails=False)), {}))
-    assert [one.engine for one in enabled_pipelines(config)] == [engine]
+    assert [entry.engine for entry in enabled_pipelines(config)] == [engine]
 
 
 def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, **parameters: Any) -> EnabledPipeline:
@@ -259,7 +259,7 @@ def on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, 
     monkeypatch.setenv(variable, "http://localhost:8000/")
     request, changes = generate.on_a_server(GenerationRequest("x", None, GenerationParameters(**parameters)))
     config = load_config(generate.config_file(request, changes))
-    [enabled] = [one for one in enabled_pipelines(config) if one.pipeline.id == request.pipeline]
+    [enabled] = [entry for entry in enabled_pipelines(config) if entry.pipeline.id == request.pipeline]
     return enabled
 
 
@@ -327,9 +327,9 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
         config = load_config(
             demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, checkpoints)
         )
-        built = [one.get() for one in checkpoints]
+        built = [checkpoint.get() for checkpoint in checkpoints]
     assert "RANDOM weights" in capsys.readouterr().err
-    [nano] = [one for one in enabled_pipelines(config) if one.pipeline.id == NANO]
+    [nano] = [entry for entry in enabled_pipelines(config) if entry.pipeline.id == NANO]
     assert nano.serving is not None and not nano.serving.guardrails
     assert built == [Path(nano.model)] and (built[0] / "model_index.json").is_file()
 

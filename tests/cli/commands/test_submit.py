@@ -189,7 +189,7 @@ def test_submit_prints_an_id_for_each(
     assert main(["submit", "--json", str(clip), "s3://assets/b.mp4"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["input"].rpartition("/")[2] for line in lines] == [clip.name, "b.mp4"]
-    assert [line["id"] for line in lines] == [one["name"] for one in stepfunctions.started]
+    assert [line["id"] for line in lines] == [execution["name"] for execution in stepfunctions.started]
 
 
 def test_nothing_is_sent_when_one_input_is_wrong(
@@ -265,7 +265,7 @@ def test_further_files_are_uploaded_once_and_start_nothing(
     after.write_bytes(b"another")
     more = ["--with", str(after), "--with", "s3://assets/c.png"]
     assert main(["submit", "s3://assets/b.mp4", str(clip), *more]) == 0
-    keys = [one["Key"] for one in s3.list_objects_v2(Bucket="assets", Prefix="uploads/")["Contents"]]
+    keys = [item["Key"] for item in s3.list_objects_v2(Bucket="assets", Prefix="uploads/")["Contents"]]
     metadata = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
     assert metadata.keys() == {"after.png", clip.name}
     assert all(OBJECT_MARKER in values for values in metadata.values()), "so that `upload` leaves them alone"

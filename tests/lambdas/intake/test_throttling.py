@@ -52,7 +52,7 @@ def busy(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
 
 
 def names(cloud: Cloud) -> list[str]:
-    return sorted(one["input"]["input"].rpartition("/")[2] for one in cloud.executions())
+    return sorted(execution["input"]["input"].rpartition("/")[2] for execution in cloud.executions())
 
 
 def test_a_throttled_event_is_received_again_until_its_run_is_started(cloud: Cloud, busy: Callable[[], None]) -> None:

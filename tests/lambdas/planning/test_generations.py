@@ -57,7 +57,7 @@ def uploaded(cloud: Cloud, key: str, body: bytes = b"hello", **arguments: Any) -
     created["detail"]["bucket"]["name"] = "assets"
     created["detail"]["object"] |= {"key": key, "version-id": version}
     assert upload.handler(sqs_batch(created), None) == {"batchItemFailures": []}
-    return [one["input"] for one in cloud.executions()]
+    return [execution["input"] for execution in cloud.executions()]
 
 
 def test_text_becomes_a_video(cloud: Cloud) -> None:
@@ -111,18 +111,18 @@ def test_control_videos_are_found_beside_the_input_or_by_uri(cloud: Cloud) -> No
         cloud.put(key)
     controls = {"seg": "s3://assets/seg.mp4", "edge": True, "depth": {"control_path": "depth.mp4"}}
     job = plan(prompt="x", input="s3://assets/in/car.mp4", parameters={"mode": "transfer", **controls})
-    assert [one.key for one in job.inputs] == ["in/car.mp4", "in/depth.mp4", "seg.mp4"]
+    assert [file.key for file in job.inputs] == ["in/car.mp4", "in/depth.mp4", "seg.mp4"]
     alone = plan("b", prompt="x", output="s3://assets/", parameters={"mode": "transfer", "seg": "s3://assets/seg.mp4"})
-    assert (alone.input, [one.key for one in alone.more_inputs]) == (None, ["seg.mp4"])
+    assert (alone.input, [file.key for file in alone.more_inputs]) == (None, ["seg.mp4"])
 
 
 def test_actions_are_found_beside_the_input(cloud: Cloud) -> None:
     cloud.put("in/car.png")
     cloud.put("in/moves.json", b"[]")
     parameters = {"action_mode": "forward_dynamics", "domain_name": "av", "action_path": "moves.json"}
-    assert [one.key for one in plan(prompt="x", input="s3://assets/in/car.png", parameters=parameters).more_inputs] == [
-        "in/moves.json"
-    ]
+    assert [
+        file.key for file in plan(prompt="x", input="s3://assets/in/car.png", parameters=parameters).more_inputs
+    ] == ["in/moves.json"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,10 @@ def test_metadata_of_the_file_replaces_parameters_of_the_request(cloud: Cloud) -
 def test_both_kinds_of_prompt_start_both(cloud: Cloud) -> None:
     keys = {"cosmos3_prompt": "It drives.", "cosmos_reason_prompt": "What is it?", "cosmos_pipeline": LARGE}
     requests = uploaded(cloud, "car.png", Metadata=keys)
-    assert {(one["pipeline"], one["prompt"]) for one in requests} == {(LARGE, "What is it?"), (NANO, "It drives.")}
+    assert {(request["pipeline"], request["prompt"]) for request in requests} == {
+        (LARGE, "What is it?"),
+        (NANO, "It drives."),
+    }
 
 
 def test_a_question_alone_starts_no_generator(cloud: Cloud) -> None:
@@ -253,7 +256,7 @@ def test_an_uploaded_document_is_generated_again_from_the_same_versions_of_its_f
     name = f"car_Cosmos3_nano_{STAMP}.cosmos.json"
     [request] = uploaded(cloud, f"again/{name}", json.dumps(document).encode(), Metadata={OBJECT_MARKER: "job-1"})
     job = plan("job-2", **request)
-    assert [one.version_id for one in job.inputs] == versions
+    assert [file.version_id for file in job.inputs] == versions
     assert (made(job).seed, job.document.key) == (3, f"again/car_Cosmos3_nano_{STAMP}.json")
     assert job.origin is not None and job.origin.engine == "e"
     cloud.client("s3").delete_object(Bucket="assets", Key="in/car.mp4")

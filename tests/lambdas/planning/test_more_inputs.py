@@ -29,7 +29,7 @@ def planned(*more: str, **request: Any) -> Job:
 
 def test_names_and_uris_become_exact_states_in_their_order(versions: dict[str, str | None]) -> None:
     job_ = planned("s3://assets/clips/c.mp4", "after.png", "a/b.png")
-    assert [(one.key, one.version_id, one.size) for one in job_.inputs] == [
+    assert [(file.key, file.version_id, file.size) for file in job_.inputs] == [
         (key, versions[key], len(key))
         for key in ("shots/before.png", "clips/c.mp4", "shots/after.png", "shots/a/b.png")
     ]
@@ -79,7 +79,7 @@ def test_one_video_among_images_has_time() -> None:
 @pytest.mark.parametrize("names", ["after.png", ' ["after.png"]', ["after.png"]])
 def test_metadata_may_name_one_or_a_list(names: object) -> None:
     result = job(plan(input=FIRST, metadata={"moreInputs": names}))
-    assert [one.key for one in result.more_inputs] == ["shots/after.png"]
+    assert [file.key for file in result.more_inputs] == ["shots/after.png"]
 
 
 @pytest.mark.parametrize("names", ["[1]", "[", 7, {"a": 1}])

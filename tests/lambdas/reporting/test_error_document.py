@@ -34,7 +34,7 @@ def failed(request: Any = REQUEST, job_id: str = "job-1", error: str = "Failure"
 
 
 def documents(cloud: Cloud, bucket: str = "assets") -> list[str]:
-    return [one["Key"] for one in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+    return [item["Key"] for item in cloud.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
 def test_the_error_document_lies_beside_the_file_and_is_marked_as_ours(cloud: Cloud) -> None:

@@ -298,16 +298,16 @@ def test_an_end_is_counted_once_with_its_phases(cloud: Cloud, jobs: Jobs, lines:
     for _ in range(2):
         handler({"execution": EXECUTION, "result": result.model_dump(mode="json")}, None)
     metrics = measured(lines)
-    assert [one["Succeeded"] for one in metrics if "Succeeded" in one] == [1]
-    phases = {one["phase"]: one["PhaseSeconds"] for one in metrics if "PhaseSeconds" in one}
+    assert [metric["Succeeded"] for metric in metrics if "Succeeded" in metric] == [1]
+    phases = {metric["phase"]: metric["PhaseSeconds"] for metric in metrics if "PhaseSeconds" in metric}
     assert phases == {"total": 9.5, "infer": 2.0}
-    assert all(one["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0][0] == "pipeline" for one in metrics)
+    assert all(metric["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0][0] == "pipeline" for metric in metrics)
 
 
 def test_a_failure_is_counted_for_the_pipeline_and_for_its_code(jobs: Jobs, lines: Callable[[], str]) -> None:
     failed("EngineFailed", ERROR.model_dump_json())
-    metrics = [one for one in measured(lines) if "Failed" in one]
-    assert [one["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for one in metrics] == [
+    metrics = [metric for metric in measured(lines) if "Failed" in metric]
+    assert [metric["_aws"]["CloudWatchMetrics"][0]["Dimensions"] for metric in metrics] == [
         [["pipeline"]],
         [["pipeline", "code"]],
     ]

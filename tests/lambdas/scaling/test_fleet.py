@@ -384,7 +384,7 @@ class TestOutdated:
         nudge(SWEEP)
         assert cloud.batch.jobs["job-0"]["statusReason"] == "Another deployment has taken its place."
         nudge(SWEEP)
-        assert [one["jobDefinition"][-2:] for one in cloud.batch.submitted] == [":1", ":2"]
+        assert [submission["jobDefinition"][-2:] for submission in cloud.batch.submitted] == [":1", ":2"]
         assert workers.pipeline().failures == 0
 
     def test_a_busy_worker_is_asked_to_leave_and_finishes_its_jobs(

@@ -97,8 +97,8 @@ class TestPace:
         assert one / eight == pytest.approx(202 / 38, rel=0.1)
 
     def test_each_pipeline_has_a_guess_for_each_kind_of_gpu(self) -> None:
-        kinds = {one.gpu for one in INSTANCE_TYPES.values()}
-        assert all(first_seconds_per_unit(one.id, gpu, 1) > 0 for one in PIPELINES for gpu in kinds)
+        kinds = {instance_type.gpu for instance_type in INSTANCE_TYPES.values()}
+        assert all(first_seconds_per_unit(pipeline.id, gpu, 1) > 0 for pipeline in PIPELINES for gpu in kinds)
 
 
 class TestWeight:

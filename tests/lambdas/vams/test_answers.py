@@ -35,7 +35,7 @@ def failure(code: str, message: str, retryable: bool = False) -> Error:
 
 def documents(cloud: Cloud) -> list[str]:
     """Return the keys of the objects among the results."""
-    return [one["Key"] for one in cloud.s3.list_objects_v2(Bucket="assets", Prefix="pipelines/").get("Contents", [])]
+    return [item["Key"] for item in cloud.s3.list_objects_v2(Bucket="assets", Prefix="pipelines/").get("Contents", [])]
 
 
 def forget_report(cloud: Cloud, job_id: str) -> None:
@@ -179,8 +179,8 @@ def test_a_token_that_is_added_during_the_answer_is_answered_too(cloud: Cloud, m
     monkeypatch.setattr(cloud.stepfunctions, "send_task_success", send_and_join)
     for number in range(3):
         ended(f"job-{number}")
-    assert {one["taskToken"] for one in cloud.stepfunctions.answers} == {TOKEN, "late"}
-    assert {one["output"] for one in cloud.stepfunctions.answers} == {'{"files": 3}'}
+    assert {answer["taskToken"] for answer in cloud.stepfunctions.answers} == {TOKEN, "late"}
+    assert {answer["output"] for answer in cloud.stepfunctions.answers} == {'{"files": 3}'}
 
 
 def test_five_hundred_failures_fit(cloud: Cloud) -> None:

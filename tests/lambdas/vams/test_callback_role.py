@@ -65,7 +65,7 @@ class TestAnotherAccount:
         Callbacks(cloud.table).keep("job-1", TOKEN)
         ended("job-1")
         assert sessions == ["stepfunctions arn:aws:sts::999999999999:assumed-role/cosmos-callbacks/cosmos-batch"]
-        assert [one["taskToken"] for one in cloud.stepfunctions.answers] == [TOKEN]
+        assert [answer["taskToken"] for answer in cloud.stepfunctions.answers] == [TOKEN]
 
     def test_vams_refuses_as_the_role(self, cloud: Cloud, sessions: list[str], configure: Callable[..., None]) -> None:
         configure(VamsEnvironment, callback_role=ROLE)

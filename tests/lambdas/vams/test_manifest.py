@@ -43,8 +43,8 @@ def call(cloud: Cloud, files: slice = slice(None), **changes: Any) -> str:
 
 
 def requests(cloud: Cloud) -> list[dict[str, Any]]:
-    inputs = [one["input"] for one in cloud.executions()]
-    assert all(one.pop("deadline") for one in inputs)
+    inputs = [execution["input"] for execution in cloud.executions()]
+    assert all(file.pop("deadline") for file in inputs)
     return sorted(inputs, key=lambda one: str(one["input"]))
 
 
@@ -98,7 +98,7 @@ def test_equal_paths_in_two_assets_are_distinguished(cloud: Cloud) -> None:
     group = Groups(cloud.table).get(run_id)
     assert group is not None
     path = "cameras/front/robot demo.mp4"
-    assert [one.name for one in group.failed] == [f"xasset1/{path}", f"xasset2/{path}"]
+    assert [failure.name for failure in group.failed] == [f"xasset1/{path}", f"xasset2/{path}"]
 
 
 def test_a_repeated_call_starts_nothing_twice(cloud: Cloud) -> None:
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_started_counts_as_ended(cloud: Cloud, monkeypatch
     assert cloud.stepfunctions.answers == []
     group = Groups(cloud.table).end(execution["name"], Result(job_id=execution["name"]))
     assert group is not None and group.complete and group.id == run_id
-    assert [(one.name, one.error.code) for one in group.failed] == [("still.png", "Internal")]
+    assert [(failure.name, failure.error.code) for failure in group.failed] == [("still.png", "Internal")]
 
 
 def test_nothing_that_can_be_started_is_a_failure_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,12 +41,12 @@ def call(token: str, **changes: Any) -> str:
 
 
 def names(cloud: Cloud) -> list[str]:
-    return [one["name"] for one in cloud.executions()]
+    return [execution["name"] for execution in cloud.executions()]
 
 
 def answers(cloud: Cloud) -> dict[str, str]:
     """Return the answer to each token, having checked that none was answered twice."""
-    answers_by_token = {one["taskToken"]: one.get("error", "success") for one in cloud.stepfunctions.answers}
+    answers_by_token = {answer["taskToken"]: answer.get("error", "success") for answer in cloud.stepfunctions.answers}
     assert len(answers_by_token) == len(cloud.stepfunctions.answers)
     return answers_by_token
 
@@ -199,7 +199,7 @@ class TestSeveralFiles:
         return self.started(cloud)
 
     def started(self, cloud: Cloud) -> dict[str, str]:
-        return {one["input"]["input"].rpartition("/")[2]: one["name"] for one in cloud.executions()}
+        return {execution["input"]["input"].rpartition("/")[2]: execution["name"] for execution in cloud.executions()}
 
     def test_only_files_whose_failure_may_pass_run_again(self, cloud: Cloud, jobs: dict[str, str]) -> None:
         first, second = jobs.values()

@@ -82,7 +82,7 @@ def _without_texts(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {own: _without_texts(one) for own, one in value.items()}
+        name: {own: _without_texts(item) for own, item in value.items()}
         if name in ("properties", "$defs")
         else _without_texts(value)
         for name, value in schema.items()

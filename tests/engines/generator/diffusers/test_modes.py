@@ -42,7 +42,7 @@ def test_video_is_continued(make: Make, clip: Path, keep: str, sound: bool) -> N
 def test_actions_become_a_video(make: Make, picture: Path) -> None:
     result = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
     assert video(result.video) == (320, 240, 5, 5, False)
-    assert [one.role for one in result.output.files] == ["video"]
+    assert [file.role for file in result.output.files] == ["video"]
     assert result.output.generation.size == Size(320, 240)
 
 

@@ -91,7 +91,7 @@ def test_server_with_a_distilled_model_is_refused(served: str, monkeypatch: pyte
 
 
 def test_an_image(make: Make, tmp_path: Path) -> None:
-    assert [one.role for one in make({"mode": "t2i", **SMALL}).files] == ["image"]
+    assert [file.role for file in make({"mode": "t2i", **SMALL}).files] == ["image"]
 
 
 def test_inputs_and_actions_are_sent_in_the_request(

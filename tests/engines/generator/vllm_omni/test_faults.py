@@ -147,7 +147,7 @@ def test_jobs_are_generated_one_at_a_time(
 
     folder(tmp_path)
     assert len(asyncio.run(both())) == 2
-    assert [one.get("deleted", False) for one in sent_requests()] == [False, True, False, True], (
+    assert [request.get("deleted", False) for request in sent_requests()] == [False, True, False, True], (
         "each job must be deleted before the next is sent"
     )
 
@@ -168,7 +168,9 @@ def test_next_job_is_sent_after_the_last_step_of_the_one_before(
         return await asyncio.gather(first, other)
 
     assert len(asyncio.run(both())) == 2
-    assert [one.get("deleted", False) for one in sent_requests()][:2] == [False, False], "both must be in the server"
+    assert [request.get("deleted", False) for request in sent_requests()][:2] == [False, False], (
+        "both must be in the server"
+    )
 
 
 def test_progress_bar_counts_if_it_starts_and_ends_in_the_lines() -> None:

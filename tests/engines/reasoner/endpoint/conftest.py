@@ -140,7 +140,7 @@ def ask(load: Callable[..., EndpointEngine], tmp_path: Path) -> Callable[..., An
     """Ask about files, with `changes` to the endpoint's settings."""
 
     def ask(*sources: Path, changes: dict[str, Any] | None = None, **parameters: Any) -> Answer:
-        job = make_job(sources[0].name, more=[one.name for one in sources[1:]], **parameters)
+        job = make_job(sources[0].name, more=[source.name for source in sources[1:]], **parameters)
         place(sources[0], job, tmp_path / "job", *sources[1:])
         return asyncio.run(load(**(changes or {})).run(job, tmp_path / "job"))
 

@@ -93,13 +93,13 @@ def test_unknown_fields_are_left_out_from_then_on(
             "top_k",
             "repetition_penalty",
         ]
-    assert [("top_k" in one, "repetition_penalty" in one) for one in server.asked] == [
+    assert [("top_k" in request, "repetition_penalty" in request) for request in server.asked] == [
         (True, True),
         (False, True),
         (False, False),
         (False, False),
     ]
-    assert all("temperature" in one for one in server.asked)
+    assert all("temperature" in request for request in server.asked)
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])

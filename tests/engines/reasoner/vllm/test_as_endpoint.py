@@ -77,7 +77,7 @@ def engine(endpoint: tuple[Endpoint, bool]) -> Iterator[EndpointEngine]:
 @pytest.fixture
 def ask(engine: EndpointEngine, tmp_path: Path) -> Callable[..., Answer]:
     def ask(*sources: Path, **parameters: Any) -> Answer:
-        job = make_job(sources[0].name, more=[one.name for one in sources[1:]], **{"maxTokens": 8, **parameters})
+        job = make_job(sources[0].name, more=[source.name for source in sources[1:]], **{"maxTokens": 8, **parameters})
         place(sources[0], job, tmp_path, *sources[1:])
         return asyncio.run(engine.run(job, tmp_path))
 
