@@ -130,6 +130,7 @@ FRAME_STEP = 4
 SHORTEST_VIDEO = 1 + FRAME_STEP
 DEFAULT_FRAMES, DEFAULT_FPS = 189, 24.0
 TRAINED_FPS = (10, 30)
+FEWEST_RECOMMENDED_FRAMES = 24  # `MIN_NUM_FRAMES` of Cosmos Framework (inference/args.py at 5eee9ed), which warns below
 
 
 def round_up_frames(frames: int) -> int:

@@ -3,6 +3,7 @@
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import (
     DEFAULT_FRAMES,
+    FEWEST_RECOMMENDED_FRAMES,
     FRAME_LIMIT,
     LONGEST_SIDE,
     MODES,
@@ -137,6 +138,16 @@ def settle_frames(requested: int | None, mode: Mode, tier: Resolution) -> int | 
     frames = DEFAULT_FRAMES if requested is None else requested
     refuse_frames(frames, tier)
     return round_up_frames(frames)
+
+
+def notes_on_short_video(frames: int) -> list[str]:
+    """Return a note if a video has fewer frames than NVIDIA recommends; none for an image, which is one frame."""
+    if not 1 < frames < FEWEST_RECOMMENDED_FRAMES:
+        return []
+    return [
+        f"The video has {frames} frames. NVIDIA recommends at least {FEWEST_RECOMMENDED_FRAMES}, "
+        "because the quality may be lower with fewer."
+    ]
 
 
 def refuse_frames(frames: int, tier: Resolution, field: str = "numFrames") -> None:

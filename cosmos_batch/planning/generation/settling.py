@@ -20,7 +20,12 @@ from cosmos_batch.contract.generation.parameters import NAMES, GenerationParamet
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.planning.generation.abilities import refuse_several_uploads, refuse_unable_engine
 from cosmos_batch.planning.generation.actions import settle_action
-from cosmos_batch.planning.generation.dimensions import settle_frames, settle_size, tier_of_admitted
+from cosmos_batch.planning.generation.dimensions import (
+    notes_on_short_video,
+    settle_frames,
+    settle_size,
+    tier_of_admitted,
+)
 from cosmos_batch.planning.generation.parallelism import refuse_large_generation
 from cosmos_batch.planning.generation.prompts import Prompt, settle_prompts
 from cosmos_batch.planning.generation.transfer import hint_defaults, settle_transfer
@@ -90,7 +95,7 @@ def settle(
         image_format=parameters.image_format,
         preview=parameters.preview,
         contact_sheet=parameters.contact_sheet,
-        notes=_notes(parameters.num_frames, frames, fps),
+        notes=_notes(parameters.num_frames, frames, fps, mode),
     )
     _refuse_infeasible(generation, serving, pipeline)
     return generation
@@ -205,10 +210,12 @@ def _refuse_infeasible(generation: Generation, serving: Serving, pipeline: Pipel
     refuse_large_generation(generation, serving, pipeline)
 
 
-def _notes(requested: int | None, frames: int | None, fps: float | None) -> list[str]:
+def _notes(requested: int | None, frames: int | None, fps: float | None, mode: Mode) -> list[str]:
     notes = []
     if requested not in (None, frames):
         notes.append(f"{requested} frames became {frames}: the model generates 4k+1 frames.")
+    if frames is not None and not MODES[mode].action:  # NVIDIA's own chunks of actions are shorter
+        notes += notes_on_short_video(frames)
     if fps is not None and not TRAINED_FPS[0] <= fps <= TRAINED_FPS[1]:
         notes.append(
             f"The model was trained on {TRAINED_FPS[0]} to {TRAINED_FPS[1]} frames per second, not on {fps:g}."

@@ -17,7 +17,7 @@ from cosmos_batch.catalogue.generation import (
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation, Transfer
 from cosmos_batch.contract.generation.parameters import Controls, GenerationParameters
-from cosmos_batch.planning.generation.dimensions import refuse_frames
+from cosmos_batch.planning.generation.dimensions import notes_on_short_video, refuse_frames
 
 DECODED_GIB_LIMIT = 24  # for all control videos together, which a worker holds in its host's memory twice
 
@@ -70,17 +70,18 @@ def _settle_controls(requested: Controls | None, has_input: bool) -> Controls:
 def follow_controls(generation: Generation, frames: dict[Hint, int], fps: float) -> Generation:
     """Return a transfer with the number of frames and the frame rate of its decoded control videos.
 
-    `frames` is the number of frames of each, `fps` the frame rate of the first. If the result is shorter than requested
-    or than the control videos, a note says so. Raises Failure (InvalidInput) if the control videos differ in length or
-    are too short.
+    `frames` is the number of frames of each, `fps` the frame rate of the first. If the result is shorter than
+    requested, than the control videos, or than NVIDIA recommends, a note says so. Raises Failure (InvalidInput) if the
+    control videos differ in length or are too short.
     """
     count = _settle_control_frames(generation.num_frames, frames)
     note = _shortened_note(generation.num_frames, next(iter(frames.values())), count)
+    notes = [*([note] if note else []), *notes_on_short_video(count)]
     return generation.model_copy(
         update={
             "num_frames": count,
             "fps": fps if generation.fps is None else generation.fps,
-            "notes": [*generation.notes, *([note] if note else [])],
+            "notes": list(dict.fromkeys([*generation.notes, *notes])),
         }
     )
 

@@ -258,6 +258,17 @@ def test_a_frame_rate_outside_of_the_training_range_adds_a_note() -> None:
     assert settled({"fps": 60}).notes == ["The model was trained on 10 to 30 frames per second, not on 60."]
 
 
+def test_a_video_of_fewer_frames_than_nvidia_recommends_adds_a_note() -> None:
+    """Cosmos Framework logs a warning for such a video. It does not for an image."""
+    note = "The video has {} frames. NVIDIA recommends at least 24, because the quality may be lower with fewer."
+    for frames in (5, 9, 21):
+        assert settled({"num_frames": frames}).notes == [note.format(frames)]
+    rounded = settled({"num_frames": 18})
+    assert rounded.notes == ["18 frames became 21: the model generates 4k+1 frames.", note.format(21)]
+    for parameters in ({"num_frames": 25}, {}, {"mode": "t2i"}):
+        assert settled(parameters).notes == []
+
+
 def test_an_inconsistent_generation_fails_validation() -> None:
     good = settled(medium="video").model_dump(mode="json")
     for change in (

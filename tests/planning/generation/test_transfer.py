@@ -102,6 +102,13 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_shortens_the_result(
     assert [note for note in followed.notes if note not in planned.notes] == ([message] if message else [])
 
 
+def test_short_control_videos_add_a_note_once() -> None:
+    """The number of frames is known when the controls are decoded, or when the request names it."""
+    for planned in (settled(EDGE), settled({**EDGE, "num_frames": 21})):
+        [note] = follow_controls(planned, {"edge": 21}, fps=30.0).notes
+        assert note.startswith("The video has 21 frames. NVIDIA recommends at least 24")
+
+
 def test_a_result_may_be_one_step_shorter_than_requested() -> None:
     planned = settled({**EDGE, "num_frames": 120})
     assert [frames for frames in (125, 121, 117, 113, 1, None) if may_have_frames(planned, frames)] == [121, 117]
