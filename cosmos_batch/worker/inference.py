@@ -148,12 +148,13 @@ class Inference:
 
 
 async def _unless_gone(work: Awaitable[Value], gone: Awaitable[None]) -> Value:
-    """Return the result of `work`. If `gone` completes first, cancel `work` and raise TaskGoneError."""
+    """Return the result of `work`. If `gone` completes first, cancel `work` and raise TaskGoneError, or its error."""
     working, watching = asyncio.ensure_future(work), asyncio.ensure_future(gone)
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
+        watching.result()
         raise TaskGoneError
     finally:
         for future in (working, watching):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import PLAN_AGAIN
@@ -40,7 +41,7 @@ class TaskTokens:
             self._stepfunctions.send_task_heartbeat(taskToken=task_token)
         except ClientError as error:
             return self._state_after(job_id, error)
-        except BotoCoreError:
+        except (BotoCoreError, ResponseParserError):
             log.warning("a heartbeat got no answer", exc_info=True, extra={"jobId": job_id})
             return "unknown"
         return "alive"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
@@ -189,6 +190,25 @@ def test_a_job_is_kept_when_a_heartbeat_has_no_clear_response(bench: Bench, code
     hand.run()
     assert len(stepfunctions.calls_of("heartbeat")) >= 2
     assert len(stepfunctions.calls_of("success")) == 1
+
+
+@pytest.mark.parametrize("fault", [ResponseParserError("<html>"), RuntimeError("broken")], ids=["parser", "other"])
+def test_a_broken_heartbeat_does_not_drop_the_job(bench: Bench, fault: Exception) -> None:
+    """A response that cannot be parsed counts as none. Any other error leaves the message in the queue."""
+    bench.send(bench.job(prompt=json.dumps({"seconds": 2.5})))
+    stepfunctions = bench.stepfunctions
+    original = stepfunctions.send_task_heartbeat
+
+    def fail(**arguments: Any) -> None:
+        original(**arguments)
+        if len(stepfunctions.calls_of("heartbeat")) > 1:
+            raise fault
+
+    stepfunctions.send_task_heartbeat = fail  # type: ignore[method-assign]
+    bench.worker().run()
+    parsed = isinstance(fault, ResponseParserError)
+    assert len(stepfunctions.calls_of("success")) == int(parsed)
+    assert bench.waiting() == ((0, 0) if parsed else (0, 1))
 
 
 def test_a_token_of_another_account_is_counted_as_a_metric(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
