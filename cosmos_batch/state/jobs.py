@@ -257,7 +257,10 @@ class Jobs:
         return row
 
     def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
-        """Note that the result was reported to the state machine. Idempotent; a cancelled job stays cancelled.
+        """Note that a committed job's result was reported to the state machine, or that it could not be delivered.
+
+        Idempotent: only a job in state COMMITTED is changed, so the first call decides. A dead letter does not turn a
+        delivered success into a failure, a worker does not revive a job that failed, and a cancelled one stays so.
 
         `written_at` is when the files were at their final keys. An `error` has none, and becomes the job's result.
         """
@@ -273,8 +276,8 @@ class Jobs:
             self._update(
                 job_id,
                 f"SET {expression}",
-                {**values, "cancelled": "CANCELLED"},
-                "attribute_exists(pk) AND #state <> :cancelled",
+                {**values, "committed": "COMMITTED"},
+                "#state = :committed",
             )
         except ConditionFailed:
             return

@@ -166,6 +166,17 @@ def test_a_job_that_is_finished_twice_ended_once(jobs: Jobs, error: Error | None
     assert "calledBack" in row(jobs).stages
 
 
+@pytest.mark.parametrize(
+    ("errors", "state", "result"), [((None, ERROR), "SUCCEEDED", GOOD), ((ERROR, None), "FAILED", BAD)]
+)
+def test_the_first_end_of_a_job_stays(jobs: Jobs, errors: tuple[Error | None, ...], state: str, result: Result) -> None:
+    """A dead letter and a worker end the same job, in either order."""
+    jobs.commit("j", "a", GOOD)
+    for error in errors:
+        jobs.finish("j", error)
+    assert (row(jobs).state, row(jobs).result) == (state, result)
+
+
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_closed_job_has_no_further_attempt(jobs: Jobs, cancelled: bool) -> None:
     jobs.open_attempt("j", SHARED)

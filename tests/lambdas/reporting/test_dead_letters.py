@@ -69,6 +69,19 @@ def test_a_job_that_was_answered_before_is_not_answered_again(cloud: Cloud, jobs
     assert cloud.stepfunctions.answers == []
 
 
+def test_a_result_that_a_worker_delivers_at_that_moment_stays(
+    cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker ends the job after the dead letter's row was read, and before the dead letter ends it."""
+    jobs.open_attempt("job-1", Attempt(id="a", worker="w", solo=True))
+    result = Result(job_id="job-1", outputs=[Output(uri="s3://assets/d.json", size=1, content_type="application/json")])
+    jobs.commit("job-1", "a", result)
+    monkeypatch.setattr(cloud.stepfunctions, "send_task_failure", lambda **_: jobs.finish("job-1", None))
+    assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": []}
+    row = jobs.get("job-1")
+    assert row is not None and (row.state, row.result) == ("SUCCEEDED", result)
+
+
 def test_the_row_stays_open_until_the_caller_is_answered(cloud: Cloud, jobs: Jobs) -> None:
     cloud.stepfunctions.refusal = "ThrottlingException"
     assert handler(sqs_batch(LETTER), None) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
