@@ -99,7 +99,7 @@ class OwnSettings(Model):
 
     @model_validator(mode="after")
     def _an_upload_runs_once(self) -> Self:
-        triggering = [one for one in self.storage.asset_buckets if one.trigger_on_upload]
+        triggering = [bucket for bucket in self.storage.asset_buckets if bucket.trigger_on_upload]
         for bucket in triggering:
             for vams_bucket in self.vams.adopted_buckets if self.vams else []:
                 if bucket.holds(vams_bucket) or vams_bucket.holds(bucket):

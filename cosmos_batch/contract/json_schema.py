@@ -102,7 +102,7 @@ class _Writer:
         if self._left < 0:
             raise ValueError(f"has more than {SCHEMA_LIMIT:,} bytes with its references written out")
         if isinstance(part, list):
-            return [self.write(one, within) for one in part]
+            return [self.write(item, within) for item in part]
         if not isinstance(part, dict):
             return part
         for keyword in REFUSED:

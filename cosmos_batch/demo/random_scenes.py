@@ -103,7 +103,7 @@ def _place(
     random: np.random.Generator, shapes: list[Shape], width: float, height: float, duration: float
 ) -> list[Thing] | None:
     if duration == 0:
-        return [_put(random, one, None, width, height) for one in shapes]
+        return [_put(random, shape, None, width, height) for shape in shapes]
     things: list[Thing] = []
     starts = _starts(random, len(shapes), duration)
     if len(shapes) > 1 and random.random() < _PAIR:
@@ -131,7 +131,7 @@ def _starts(random: np.random.Generator, count: int, duration: float) -> list[fl
         drawn = np.sort(random.uniform(0.0, slack, count)) + _GAP * np.arange(count)
         if random.random() < 0.3:
             drawn[0] = 0.0
-    return [round(float(one), 1) for one in random.permutation(drawn)]
+    return [round(float(value), 1) for value in random.permutation(drawn)]
 
 
 def _draw_event(random: np.random.Generator, shape: Shape, start: float, height: float, duration: float) -> Event:
@@ -230,7 +230,7 @@ def _has_time(move: Move, start: float, end: float, contact: float, duration: fl
 def _overlap(things: list[Thing], duration: float) -> bool:
     """Return whether two shapes overlap at some time. The two shapes of one event may."""
     times = np.linspace(0.0, duration, max(2, int(duration * 8)))
-    boxes = [one.boxes(times) for one in things]
+    boxes = [thing.boxes(times) for thing in things]
     for first in range(len(things)):
         for second in range(first + 1, len(things)):
             event = things[first].event

@@ -199,8 +199,8 @@ def _total_problems(config: Config, enabled: list[EnabledPipeline]) -> Iterator[
     if total is None or not enabled:
         return
     needed = max(
-        *(one.resources.vcpus * max(1, one.warm_workers) for one in enabled),
-        sum(one.resources.vcpus * one.warm_workers for one in enabled),
+        *(pipeline.resources.vcpus * max(1, pipeline.warm_workers) for pipeline in enabled),
+        sum(pipeline.resources.vcpus * pipeline.warm_workers for pipeline in enabled),
     )
     if total < needed:
         yield (

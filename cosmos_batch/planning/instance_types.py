@@ -28,8 +28,8 @@ def worker_resources(pipeline: Pipeline, instance_types: Sequence[str]) -> Worke
     gpus = pipeline.gpus_per_worker
     return WorkerResources(
         gpus=gpus,
-        vcpus=min(one.vcpus * gpus // one.gpus for one in types),
-        memory_mib=min(int(one.memory_gib * 1024 * USABLE_MEMORY) * gpus // one.gpus for one in types),
+        vcpus=min(host.vcpus * gpus // host.gpus for host in types),
+        memory_mib=min(int(host.memory_gib * 1024 * USABLE_MEMORY) * gpus // host.gpus for host in types),
     )
 
 

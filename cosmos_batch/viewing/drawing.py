@@ -67,7 +67,7 @@ def add_marks(axes: Axes, marks: Marks, width: int, height: int) -> None:
     for box in marks.boxes:
         _add_box(axes, box, width, height, colors[box.label], size)
     for label in dict.fromkeys(point.label for point in marks.points):
-        _add_points(axes, [one for one in marks.points if one.label == label], width, height, colors[label], size)
+        _add_points(axes, [point for point in marks.points if point.label == label], width, height, colors[label], size)
     if marks.events:
         _add_captions(axes, marks.events, width, height, size)
 
@@ -91,7 +91,9 @@ def missing_characters(text: str) -> str:
     """Return the characters of a text that no font of this machine has, each once."""
     fonts = [font_manager.get_font(font_manager.findfont(family)) for family in font_families()]
     unknown = (
-        one for one in dict.fromkeys(text) if not one.isspace() and not any(f.get_char_index(ord(one)) for f in fonts)
+        character
+        for character in dict.fromkeys(text)
+        if not character.isspace() and not any(font.get_char_index(ord(character)) for font in fonts)
     )
     return "".join(unknown)
 

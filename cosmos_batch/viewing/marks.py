@@ -91,9 +91,9 @@ class Marks:
     def at(self, seconds: float, tolerance: float = 0.0) -> "Marks":
         """Return the marks that hold at a time of the clip; boxes and points without a time hold always."""
         return Marks(
-            tuple(one for one in self.boxes if one.span is None or one.span.holds(seconds, tolerance)),
-            tuple(one for one in self.points if one.span is None or one.span.holds(seconds, tolerance)),
-            tuple(one for one in self.events if one.span.holds(seconds, tolerance)),
+            tuple(box for box in self.boxes if box.span is None or box.span.holds(seconds, tolerance)),
+            tuple(point for point in self.points if point.span is None or point.span.holds(seconds, tolerance)),
+            tuple(event for event in self.events if event.span.holds(seconds, tolerance)),
         )
 
 
@@ -154,9 +154,9 @@ def _point(item: dict[str, Any], span: Span | None) -> Point | None:
 
 def _shares(value: Any, count: int) -> list[float] | None:
     """Return coordinates in thousandths as shares of the picture; what lies outside of it is moved to its edge."""
-    if not isinstance(value, list) or len(value) != count or not all(_is_number(one) for one in value):
+    if not isinstance(value, list) or len(value) != count or not all(_is_number(number) for number in value):
         return None
-    return [min(max(one, 0), AXIS) / AXIS for one in value]
+    return [min(max(number, 0), AXIS) / AXIS for number in value]
 
 
 def _span(item: dict[str, Any]) -> Span | None:

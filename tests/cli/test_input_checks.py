@@ -38,7 +38,7 @@ def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Mein Film.MP4", "a'b\"c $HOME.png", "🎬.webm", "100%+1.jpeg", "-v.mov"])
-def test_any_name_will_do(folder: Path, name: str) -> None:
+def test_any_file_name_is_accepted(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(b"content")
     assert input_checks.checked_path(str(path)) == path

@@ -172,7 +172,7 @@ def test_an_engine_that_is_killed_in_mid_answer_answers_all_after_its_restart(ap
     assert engine_cores(app, TWO_B) and not set(before) & set(engine_cores(app, TWO_B))
 
 
-def test_a_worker_that_is_stopped_takes_its_engine_with_it(app: App) -> None:
+def test_stopping_a_worker_stops_its_engine(app: App) -> None:
     cores = engine_cores(app, TWO_B) + engine_cores(app, NANO)
     servers = [parent(core) for core in cores]
     assert len(cores) == 2

@@ -236,7 +236,7 @@ class TestReasoners:
         }
         assert (variables["PIPELINE"], variables["CONTEXT"], variables["ENGINE"]) == (pipeline, "32768", "auto")
 
-    def test_all_have_one_image(self) -> None:
+    def test_all_reasoners_use_one_image(self) -> None:
         definitions = example("everything").resources("Pipelines", "Batch::JobDefinition")
         names = [f"{pipeline.replace('-', '')}Worker" for pipeline in REASONERS]
         images = {

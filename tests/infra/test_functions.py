@@ -113,7 +113,7 @@ def test_other_names_are_cloudformations(assembly: Assembly) -> None:
     assert all("FunctionName" not in function for function in others)
 
 
-def test_all_run_one_code_with_one_layer_on_python_3_12_arm64(assembly: Assembly) -> None:
+def test_all_functions_share_one_zip_and_one_layer_on_python_3_12_arm64(assembly: Assembly) -> None:
     everything = assembly.properties("Pipelines", "Lambda::Function")
     assert {function["Runtime"] for function in everything} == {"python3.12"}
     assert {tuple(function["Architectures"]) for function in everything} == {("arm64",)}

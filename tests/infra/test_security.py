@@ -35,7 +35,7 @@ def test_every_answer_has_a_finding() -> None:
     assert not [one for one in ACCEPTED if not any(one.matches(finding) for finding in everything)]
 
 
-def test_an_answer_is_for_its_rule_and_construct_alone() -> None:
+def test_an_accepted_finding_holds_for_its_rule_and_construct_alone() -> None:
     answer = AcceptedFinding("Pack-R1[Resource::*/*]", "Stack/*/Role", "because")
     assert answer.matches(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
     assert not answer.matches(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))

@@ -28,7 +28,7 @@ def test_what_was_folded_into_many_words_is_decoded(text: str) -> None:
 
 
 @given(st.binary(min_size=1, max_size=60))
-def test_a_letter_may_be_cut_in_two_by_words(data: bytes) -> None:
+def test_a_character_may_be_split_between_two_encoded_words(data: bytes) -> None:
     text = data.decode("latin-1").encode().decode() + "é"
     raw = text.encode()
     words = [f"=?UTF-8?B?{base64.b64encode(part).decode()}?=" for part in (raw[:-1], raw[-1:])]

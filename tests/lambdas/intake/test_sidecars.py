@@ -95,7 +95,7 @@ def states_of_runs(cloud: Cloud) -> list[tuple[str | None, str]]:
     return [(execution["input"].get("prompt"), execution["status"]) for execution in cloud.executions()]
 
 
-def test_each_sidecar_that_comes_late_takes_the_place_of_all_before_it(cloud: Cloud) -> None:
+def test_each_late_sidecar_replaces_all_earlier_runs(cloud: Cloud) -> None:
     cloud.put(SIDECAR + ".old", b"{}")  # of another file
     start_without(cloud)
     for prompt in ("one", "two", "three"):

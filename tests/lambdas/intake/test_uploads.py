@@ -252,7 +252,7 @@ def test_an_unknown_setting_is_reported_with_the_most_similar_one(cloud: Cloud, 
 
 
 @pytest.mark.parametrize("metadata", [{"cosmos_reason_fsp": " "}, {"cosmos_predict_prompt": "x"}, {"cosmos": "x"}])
-def test_blank_ones_and_those_of_others_are_left_alone(cloud: Cloud, metadata: dict[str, str]) -> None:
+def test_blank_keys_and_keys_of_other_tools_are_ignored(cloud: Cloud, metadata: dict[str, str]) -> None:
     upload(cloud, "clip.mp4", Metadata=metadata)
     assert cloud.executions() == []
 

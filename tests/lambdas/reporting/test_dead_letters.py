@@ -92,7 +92,7 @@ def test_the_row_stays_open_until_the_caller_is_answered(cloud: Cloud, jobs: Job
     assert len(cloud.stepfunctions.answers) == 1
 
 
-def test_a_letter_is_handled_again_after_a_crash_before_the_row_was_closed(
+def test_a_dead_letter_is_handled_again_after_a_crash_before_the_row_was_closed(
     cloud: Cloud, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as crash:
@@ -110,6 +110,6 @@ def test_the_caller_of_a_job_without_a_row_is_answered(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("letter", ["no json", "[]", "{}", '{"job": {}}'])
-def test_an_unreadable_letter_is_counted_and_dropped(cloud: Cloud, letter: str, lines: Callable[[], str]) -> None:
+def test_an_unreadable_dead_letter_is_counted_and_dropped(cloud: Cloud, letter: str, lines: Callable[[], str]) -> None:
     assert handler(sqs_batch(letter), None) == {"batchItemFailures": []}
     assert '"DeadLetters": 1' in lines()

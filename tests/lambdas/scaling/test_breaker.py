@@ -142,7 +142,7 @@ class TestServing:
         breaker = PipelineRow(failures=2, retry_at=NOW.isoformat())
         assert breaker_after(breaker, False, [], SETTINGS, NOW) == breaker
 
-    def test_a_completed_job_clears_the_list_of_culprits(self) -> None:
+    def test_a_completed_job_clears_the_list_of_jobs_that_may_crash_workers(self) -> None:
         assert breaker_after(PipelineRow(failures=1, culprits=["a"]), True, [], SETTINGS, NOW).culprits == []
 
 

@@ -110,7 +110,7 @@ def test_messages_in_hand_count_as_backlog(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("state", ["STARTING", "READY"])
-def test_a_live_worker_is_enough(cloud: Cloud, workers: Workers, state: str) -> None:
+def test_no_second_worker_starts_while_the_first_one_suffices(cloud: Cloud, workers: Workers, state: str) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     if state == "READY":
@@ -119,7 +119,7 @@ def test_a_live_worker_is_enough(cloud: Cloud, workers: Workers, state: str) -> 
     assert len(cloud.batch.submitted) == 1
 
 
-def test_one_that_drains_is_not_counted_on(cloud: Cloud, workers: Workers) -> None:
+def test_a_draining_worker_is_not_counted(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     workers.draining("job-0")
@@ -153,7 +153,7 @@ def test_a_worker_that_ended_without_a_report_is_recorded_and_replaced(cloud: Cl
     assert workers.pipeline().failures == 0
 
 
-def test_one_that_batch_has_forgotten_ends_after_a_while(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_that_batch_has_forgotten_ends_after_a_while(cloud: Cloud, workers: Workers) -> None:
     workers.started("job-lost")
     nudge(SWEEP)
     assert workers.list()[0].state == "STARTING"
@@ -226,7 +226,7 @@ def test_workers_that_load_and_then_die_of_nothing_are_not_started_for_ever(clou
     assert len(cloud.batch.submitted) == 3
 
 
-def test_deaths_in_company_are_remembered_from_look_to_look(cloud: Cloud, workers: Workers) -> None:
+def test_crashes_with_several_jobs_in_flight_are_counted_across_calls(cloud: Cloud, workers: Workers) -> None:
     enqueue(cloud)
     for number in range(10):
         nudge(PLANNED)
@@ -427,7 +427,7 @@ def test_events_of_other_queues_are_let_be(cloud: Cloud, workers: Workers) -> No
     assert workers.list() == []
 
 
-def test_a_look_does_not_swallow_the_news_of_work(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nudge_to_look_does_not_deduplicate_one_for_work(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nudges.time, "time", lambda: 1000.0)
     nudges.nudge_to_look(cloud.nudges, SMALL)
     nudges.nudge_for_work(cloud.nudges, SMALL)
@@ -440,7 +440,7 @@ def test_the_sweep_is_one_nudge_for_each_pipeline(cloud: Cloud) -> None:
     assert cloud.messages(cloud.nudges) == [SWEEP]
 
 
-def test_a_failed_look_comes_back(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_nudge_is_received_again(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: Any) -> None:
         raise ConnectionError
 
@@ -470,7 +470,7 @@ class TestTotals:
         long_ago = (datetime.now(UTC) - timedelta(minutes=4)).isoformat()
         cloud.table.update(f"pipeline#{SMALL}", "pipeline", "SET #surplusSince = :then", {"then": long_ago})
 
-    def test_an_empty_queue_sets_them_right_after_some_minutes(self, cloud: Cloud, totals) -> None:
+    def test_an_empty_queue_corrects_the_totals_after_some_minutes(self, cloud: Cloud, totals) -> None:
         nudge(SWEEP)
         nudge(SWEEP)
         assert totals() == (1, 1.0), "the message of a job that was just planned may be on its way"
