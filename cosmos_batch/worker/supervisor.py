@@ -38,14 +38,17 @@ def main() -> int:
 
     stop_requested = False
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int = signal.SIGTERM) -> None:
         nonlocal stop_requested
-        stop_requested = True
+        stop_requested = True  # set first: until the inner process handles the signal, it ends with the signal's status
         inner.send_signal(number)
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        stop(number)
 
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
-    watch_for_spot_notice(on_notice=inner.terminate)
+    watch_for_spot_notice(on_notice=stop)
     _keep_leases(supervisor_end, environment)
     status = inner.wait()
     if status != 0 and stop_requested:
