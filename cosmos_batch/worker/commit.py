@@ -89,6 +89,9 @@ class Committer:
 
         Once the result was reported, no file is written again, because VAMS moves the files away. If S3 refuses to
         write them, the job fails with that error.
+
+        A job that was planned again has messages with different task tokens. So a result that was reported for another
+        message is reported for this one too; it is no error if this token was answered before.
         """
         if row.state == "COMMITTED":
             assert row.result is not None and row.winner is not None, "commit writes the three at once"
@@ -102,6 +105,8 @@ class Committer:
             stage_reached("calledBack", delivery.job)
             log.info("reported", extra={"jobId": row.job_id, "succeeded": result.succeeded})
             self.jobs.finish(row.job_id, result.error, written_at)
+        elif row.result is not None:
+            self.task_tokens.report(delivery.task_token, row.result)
         self.queue.delete(delivery.receipt_handle)
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:

@@ -12,9 +12,10 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.job import Job, JobMessage
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS
 from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Attempt
 from cosmos_batch.worker import loop, runner
 from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
@@ -106,10 +107,34 @@ def test_after_the_callback_no_file_is_written_again(bench: Bench) -> None:
     bench.send(job)
     bench.worker("first").run()
     bench.s3.delete_object(Bucket=ASSETS, Key="out/one.json")
+    bench.stepfunctions.gone.add("token-one")  # a token that was answered gets the same error
     bench.send(job)
     bench.worker("second").run()
     assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
-    assert len(bench.stepfunctions.calls_of("success")) == 1
+    row = bench.jobs.get("one")
+    assert row is not None and row.state == "SUCCEEDED"
+    assert bench.waiting() == (0, 0)
+
+
+def test_each_live_task_token_of_a_job_gets_its_result(bench: Bench) -> None:
+    """A job was planned again, and its old message, whose token was answered with that, was not deleted.
+
+    The job is committed, its worker ends, and the old message is received first.
+    """
+    job = bench.job()
+    bench.jobs.open_attempt("one", Attempt(id="first", worker="lost", solo=True))
+    bench.jobs.commit("one", "first", Result(job_id="one"))
+    bench.stepfunctions.gone.add("token-one")
+    bench.send(job)
+    bench.worker("first").run()
+    row = bench.jobs.get("one")
+    assert row is not None and row.state == "SUCCEEDED"
+    message = JobMessage(schema_version=4, task_token="token-new", job=job)
+    bench.sqs.send_message(QueueUrl=bench.queue_url, MessageBody=message.model_dump_json())
+    engine = Counting()
+    bench.worker("second", engine=engine).run()
+    answered = [call["taskToken"] for call in bench.stepfunctions.calls_of("success")]
+    assert (answered, engine.runs) == (["token-one", "token-new"], 0)
     assert bench.waiting() == (0, 0)
 
 
