@@ -28,6 +28,7 @@ from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
 from tests.support.scripted_engine import ScriptedEngine
+from tests.worker.engines import PATIENCE
 
 ASSETS, STATE, TABLE = "assets-bucket", "state-bucket", "state-table"
 IDENTITY = Identity(model="a folder", engine="scripted", configuration="the configuration")
@@ -185,9 +186,9 @@ class Hand:
         await self.worker.serve()
         await self.model.backed_up()
 
-    def run(self, seconds: float = 20) -> None:
+    def run(self) -> None:
         """Serve until the queue is empty."""
-        asyncio.run(asyncio.wait_for(self.serve(), seconds))
+        asyncio.run(asyncio.wait_for(self.serve(), PATIENCE))
 
 
 @pytest.fixture

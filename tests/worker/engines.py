@@ -8,9 +8,11 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from tests.support.scripted_engine import ScriptedEngine
 
+PATIENCE = 120  # seconds until a test fails that waits for what never comes; a busy machine takes less
 
-async def until(condition: Any, seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -16,7 +16,7 @@ from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
 from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import ASSETS, STATE, Bench
-from tests.worker.engines import Counting, until
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 def test_a_job_fails_after_its_last_attempt(bench: Bench) -> None:
@@ -109,7 +109,7 @@ def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
     async def both() -> None:
         await asyncio.gather(*(hand.serve() for hand in hands))
 
-    asyncio.run(asyncio.wait_for(both(), 30))
+    asyncio.run(asyncio.wait_for(both(), PATIENCE))
     assert Meeting.inside == 2, "both ran"
     row = bench.jobs.get("one")
     assert row is not None

@@ -28,7 +28,7 @@ def test_a_job_that_takes_too_much_memory_fails_with_its_remedy_and_the_worker_g
 ) -> None:
     """The job is alone in the queue, so every crash counts against it."""
     bench.send(bench.job(prompt="oom"))
-    hand.run(60)
+    hand.run()
     [call] = bench.stepfunctions.calls_of("failure")
     cause = json.loads(call["cause"])
     assert "3 times" in cause["message"] and "ran out of GPU memory" in cause["message"]
@@ -46,9 +46,9 @@ def test_a_second_worker_continues_to_count_a_jobs_attempts(bench: Bench, hand: 
     bench.send(bench.job(prompt="die"))
     first = Hand(bench, bench.environment("worker-2").model_copy(update=changes), VllmEngine(), None)
     with pytest.raises(Failure, match="was killed by SIGKILL"):
-        first.run(60)
+        first.run()
     row = bench.jobs.get("one")
     assert row is not None and 3 < row.attempts < 6 and not bench.stepfunctions.calls_of("failure")
-    Hand(bench, bench.environment("worker-3").model_copy(update=changes), VllmEngine(), None).run(60)
+    Hand(bench, bench.environment("worker-3").model_copy(update=changes), VllmEngine(), None).run()
     [call] = bench.stepfunctions.calls_of("failure")
     assert "6 times" in json.loads(call["cause"])["message"]

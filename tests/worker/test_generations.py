@@ -47,7 +47,7 @@ def planned(bench: Bench, request: dict[str, Any], script: dict[str, Any] | None
 
 def run(bench: Bench, engine: ScriptedGenerator | None = None, serving: Serving = SERVING) -> None:
     environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": serving})
-    Hand(bench, environment, engine or ScriptedGenerator(), None).run(60)
+    Hand(bench, environment, engine or ScriptedGenerator(), None).run()
 
 
 def written(bench: Bench, folder: Path) -> dict[str, Path]:

@@ -8,6 +8,7 @@ from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder
 from tests.worker.conftest import ASSETS, IDENTITY, STATE, Bench
+from tests.worker.engines import PATIENCE
 
 OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
 
@@ -37,7 +38,7 @@ def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) ->
         bench.send(bench.job(planned_for=OTHER))
         await serving
 
-    asyncio.run(asyncio.wait_for(asked_then_met(), 60))
+    asyncio.run(asyncio.wait_for(asked_then_met(), PATIENCE))
     assert bench.stepfunctions.calls_of("failure") == []
     assert bench.attempts("one") == 0
     assert sum(bench.waiting()) == 1, "hidden until the other workers have heard that they must leave, then to be had"

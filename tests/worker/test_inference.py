@@ -10,9 +10,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.worker import runner
 from cosmos_batch.worker.inference import Slots
 from tests.worker.conftest import Bench
-from tests.worker.engines import Counting, until
-
-PATIENCE = 120  # seconds until a test fails that waits for what never comes
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 class HeldUp:
@@ -45,7 +43,7 @@ def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench:
 
     async def serve() -> None:
         serving = asyncio.ensure_future(hand.serve())
-        await until(lambda: len(bench.stepfunctions.calls_of("success")) == 1, PATIENCE)
+        await until(lambda: len(bench.stepfunctions.calls_of("success")) == 1)
         held_up.let.set()
         await serving
 
@@ -70,7 +68,7 @@ def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
 
     monkeypatch.setattr(runner, "collect_outputs", held_up)
     engine = engine_of(2)
-    bench.worker(engine=engine).run(PATIENCE)
+    bench.worker(engine=engine).run()
     assert len(bench.stepfunctions.calls_of("success")) == 3 and engine.most <= 2
 
 
@@ -79,7 +77,7 @@ def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, place
     for number in range(6):
         bench.send(bench.job(f"job-{number}"))
     engine = engine_of(places)
-    bench.worker(engine=engine).run(PATIENCE)
+    bench.worker(engine=engine).run()
     assert len(bench.stepfunctions.calls_of("success")) == 6 and engine.most <= places
 
 
@@ -113,7 +111,7 @@ def test_a_cancelled_wait_for_an_exclusive_slot_blocks_nobody() -> None:
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(1), slots.place(False):
+        async with asyncio.timeout(PATIENCE), slots.place(False):
             return True
 
     assert asyncio.run(scene())

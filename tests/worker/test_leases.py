@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
+from tests.worker.engines import PATIENCE
 
 
 class FakeSqs:
@@ -39,8 +40,8 @@ class Keeping:
         assert not self._thread.is_alive()
 
 
-def wait_until(condition: Any, seconds: float = 5) -> None:
-    end = time.monotonic() + seconds
+def wait_until(condition: Any) -> None:
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.005)

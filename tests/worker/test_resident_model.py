@@ -17,6 +17,7 @@ from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder
 from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench, Hand
+from tests.worker.engines import PATIENCE
 
 
 def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
@@ -77,7 +78,7 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
         with pytest.raises(Failure):
             await hand.serve()
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     assert [call["taskToken"] for call in bench.stepfunctions.calls_of("failure")] == ["token-asks"]
     for n in range(8):
         row = bench.jobs.get(f"plain-{n}")
@@ -95,7 +96,7 @@ def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(b
         with pytest.raises(Failure):
             await hand.serve()
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     [call] = bench.stepfunctions.calls_of("failure")
     assert (call["taskToken"], call["error"]) == ("token-asks", "ModelUnavailable")
     waits = bench.jobs.get("does-not")

@@ -19,7 +19,7 @@ from cosmos_batch.state import Attempt
 from cosmos_batch.worker import loop, runner
 from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
-from tests.worker.engines import Counting, until
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: Bench) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_was_closed_without_a_report_is_reported(bench: Bench) -> Non
 
 
 def test_a_cancelled_job_stays_cancelled_after_its_worker_drops_it(bench: Bench) -> None:
-    bench.send(bench.job(prompt=json.dumps({"seconds": 60})))
+    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
     engine = Counting()
     hand = bench.worker(engine=engine)
 
@@ -159,7 +159,7 @@ def test_a_cancelled_job_stays_cancelled_after_its_worker_drops_it(bench: Bench)
         bench.stepfunctions.gone.add("token-one")
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     assert row.state == "CANCELLED"
@@ -182,7 +182,7 @@ def test_a_job_whose_execution_is_gone_is_dropped(bench: Bench, state: str) -> N
 
 
 def test_a_stopped_execution_frees_its_place_in_the_engine(bench: Bench) -> None:
-    bench.send(bench.job(prompt=json.dumps({"seconds": 60})))
+    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
     engine = Counting()
     hand = bench.worker(engine=engine)
 
@@ -193,7 +193,7 @@ def test_a_stopped_execution_frees_its_place_in_the_engine(bench: Bench) -> None
         await until(lambda: engine.inside == 0)
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.winner, row.attempts) == (None, 0)
@@ -441,7 +441,7 @@ def test_a_stopped_execution_or_worker_ends_the_tries_to_store(bench: Bench, mon
     monkeypatch.setattr(loop, "STOP_SECONDS", 0.2)
     for name in ("stopped", "kept"):
         bench.send(bench.job(name))
-    hand = bench.worker(idle_seconds=60)
+    hand = bench.worker(idle_seconds=600)
     tries: list[str] = []
 
     def put(**arguments: Any) -> None:
@@ -458,6 +458,6 @@ def test_a_stopped_execution_or_worker_ends_the_tries_to_store(bench: Bench, mon
         hand.worker.stop()
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     assert (bench.attempts("stopped"), bench.attempts("kept")) == (0, 0)
     assert bench.waiting() == (1, 0), "the job of the stopped worker is visible again at once"

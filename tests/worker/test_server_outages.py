@@ -25,10 +25,9 @@ from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
 from tests.engines.reasoner.endpoint.conftest import Server, error
 from tests.worker.conftest import Bench, Hand
-from tests.worker.engines import until
+from tests.worker.engines import PATIENCE, until
 
 NAMES = [f"job-{number}" for number in range(6)]
-PATIENCE = 120  # seconds of a busy machine; every wait ends with its condition
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +92,7 @@ def work(hand: Hand, story: Callable[[], Awaitable[None]]) -> None:
 
 
 async def all_answered(bench: Bench, names: list[str] = NAMES) -> None:
-    await until(lambda: all(row.state == "SUCCEEDED" for row in rows(bench, names)), PATIENCE)
+    await until(lambda: all(row.state == "SUCCEEDED" for row in rows(bench, names)))
 
 
 def assert_blameless(bench: Bench, names: list[str] = NAMES) -> None:
@@ -109,12 +108,12 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, s
         stop(server)
         for name in NAMES:
             bench.send(bench.job(name))
-        await until(lambda: any(row.waiting for row in rows(bench)), PATIENCE)
+        await until(lambda: any(row.waiting for row in rows(bench)))
         row = next(row for row in rows(bench) if row.waiting)
         assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED")
         reason = waits_for_server(row) or ""
         assert server.url in reason and "does not answer" in reason and "It is asked again at" in reason
-        await until(lambda: all(row.waiting for row in rows(bench)), PATIENCE)
+        await until(lambda: all(row.waiting for row in rows(bench)))
         back = serve(server.server_address[1])
         back.together = threading.Barrier(len(NAMES))
         await all_answered(bench)
@@ -140,7 +139,7 @@ def test_an_outage_neither_counts_an_attempt_nor_makes_a_suspect(
         bench.send(bench.job(name))
 
     async def story() -> None:
-        await until(lambda: all(row.pauses >= 2 for row in rows(bench, names)), PATIENCE)
+        await until(lambda: all(row.pauses >= 2 for row in rows(bench, names)))
         server.together = threading.Barrier(len(names))
         server.fault = None
         await all_answered(bench, names)
@@ -159,7 +158,7 @@ def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
     bench.send(bench.job("poison", prompt="poison"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"))
         bench.send(bench.job("sound"))
         await all_answered(bench, ["sound"])
 
@@ -180,7 +179,7 @@ def test_a_permanent_error_of_the_server_fails_the_job_at_once(
     bench.send(bench.job("one"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"))
 
     work(hand_at(bench, server), story)
     [call] = bench.stepfunctions.calls_of("failure")
@@ -197,7 +196,7 @@ def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
     bench.send(bench.job("one"))
 
     async def story() -> None:
-        await until(lambda: bench.stepfunctions.calls_of("failure"), PATIENCE)
+        await until(lambda: bench.stepfunctions.calls_of("failure"))
 
     work(hand_at(bench, server), story)
     [call] = bench.stepfunctions.calls_of("failure")
@@ -231,7 +230,7 @@ def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Ca
     async def story() -> None:
         stop(server)
         bench.send(bench.job("first"))
-        await until(lambda: any(row.waiting for row in rows(bench, ["first"])), PATIENCE)
+        await until(lambda: any(row.waiting for row in rows(bench, ["first"])))
         look = hand.runner.outage.probe
 
         async def counted() -> None:
@@ -239,9 +238,9 @@ def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Ca
             looks.append(hand.runner.outage.is_on)
 
         hand.runner.outage.probe = counted  # type: ignore[method-assign]
-        await until(lambda: looks, PATIENCE)  # the receive that was under way has ended
+        await until(lambda: looks)  # the receive that was under way has ended
         bench.send(bench.job("second"))
-        await until(lambda: len(looks) > 5, PATIENCE)
+        await until(lambda: len(looks) > 5)
         [second] = rows(bench, ["second"])
         assert all(looks) and (second.pauses, second.stages.get("started")) == (0, None)
         serve(server.server_address[1])
@@ -292,6 +291,6 @@ def test_a_worker_counts_the_receipts_of_a_message(bench: Bench) -> None:
         bench.sqs.change_message_visibility(
             QueueUrl=bench.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
         )
-    bench.worker().run(PATIENCE)
+    bench.worker().run()
     [call] = bench.stepfunctions.calls_of("failure")
     assert call["error"] == "Internal" and f"{MAX_RECEIPTS + 1} times" in json.loads(call["cause"])["message"]

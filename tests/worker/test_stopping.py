@@ -11,7 +11,7 @@ import pytest
 from cosmos_batch.state import Attempt, WorkerRow
 from cosmos_batch.worker import loop
 from tests.worker.conftest import Bench
-from tests.worker.engines import Counting, until
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 @pytest.mark.parametrize("experienced", [False, True])
@@ -22,7 +22,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
     if experienced:
         bench.send(bench.job("quick", prompt=json.dumps({"seconds": 0.1})))
     engine = Counting()
-    hand = bench.worker(engine=engine, idle_seconds=60)
+    hand = bench.worker(engine=engine, idle_seconds=600)
 
     async def scene() -> None:
         serving = asyncio.create_task(hand.serve())
@@ -32,7 +32,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
         hand.worker.stop()
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     if experienced:
@@ -43,7 +43,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
 
 
 def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
-    hand = bench.worker(idle_seconds=60)
+    hand = bench.worker(idle_seconds=600)
 
     async def scene() -> None:
         serving = asyncio.create_task(hand.serve())
@@ -52,7 +52,7 @@ def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
         bench.send(bench.job())
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.state, row.attempts) == ("PLANNED", 0)
@@ -61,9 +61,9 @@ def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
 
 def test_a_draining_worker_that_is_stopped_gives_jobs_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "STOP_SECONDS", 1)
-    bench.send(bench.job(prompt=json.dumps({"seconds": 30})))
+    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
     engine = Counting()
-    hand = bench.worker(engine=engine, idle_seconds=60)
+    hand = bench.worker(engine=engine, idle_seconds=600)
 
     async def scene() -> None:
         serving = asyncio.create_task(hand.serve())
@@ -75,7 +75,7 @@ def test_a_draining_worker_that_is_stopped_gives_jobs_back(bench: Bench, monkeyp
         hand.worker.stop()
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 15))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.state, row.attempts) == ("PLANNED", 0)
@@ -85,7 +85,7 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.send(bench.job())
-    hand = bench.worker(idle_seconds=60)
+    hand = bench.worker(idle_seconds=600)
     opening = threading.Event()
     open_attempt = bench.jobs.open_attempt
 
@@ -102,7 +102,7 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
         hand.worker.stop()
         await serving
 
-    asyncio.run(asyncio.wait_for(scene(), 15))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
@@ -110,7 +110,7 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
 
 def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: Bench) -> None:
     """The job's asyncio task has not run yet, and must give its message back all the same."""
-    hand = bench.worker(idle_seconds=60)
+    hand = bench.worker(idle_seconds=600)
     begin = hand.worker._begin
 
     async def begin_and_stop(message: dict[str, str]) -> None:
@@ -130,7 +130,7 @@ def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -
     bench.sqs.send_message(
         QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {}})
     )
-    bench.worker(idle_seconds=60).run(seconds=60)
+    bench.worker(idle_seconds=600).run()
     assert sum(bench.waiting()) == 1, "at once, or after the other old workers have been told to leave"
     row = bench.workers.get("worker-1")
     assert row is not None and row.state == "DRAINING", "scale no longer counts on it"
@@ -147,7 +147,7 @@ def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: Bench) -> 
         bench.workers.must_drain("worker-1")
         await serving
 
-    asyncio.run(asyncio.wait_for(asked_at_work(), 60))
+    asyncio.run(asyncio.wait_for(asked_at_work(), PATIENCE))
     assert len(bench.stepfunctions.calls_of("success")) == 1
     row = bench.workers.get("worker-1")
     assert row is not None
@@ -163,7 +163,7 @@ def test_a_warm_worker_stays_without_work(bench: Bench) -> None:
         await asyncio.sleep(4)
         assert not serving.done() and bench.workers.get("worker-1").state == "READY"
         bench.workers.keep("worker-1", False)
-        await asyncio.wait_for(serving, 15)
+        await asyncio.wait_for(serving, PATIENCE)
 
     asyncio.run(while_it_serves())
     assert bench.workers.get("worker-1").state == "DRAINING"
@@ -181,7 +181,7 @@ def test_a_worker_that_becomes_warm_while_it_leaves_stays(bench: Bench, monkeypa
         return row
 
     monkeypatch.setattr(bench.workers, "draining", asked_meanwhile)
-    hand.run(seconds=20)
+    hand.run()
     assert len(left) == 2
 
 
