@@ -98,7 +98,7 @@ def changed(folder: Path, **own: object) -> Assembly:
     return Assembly(synthesize(parse_config(json.dumps(config)), folder / "cdk.out"))
 
 
-def test_a_host(assembly: Assembly) -> None:
+def test_the_launch_template_of_a_host(assembly: Assembly) -> None:
     template = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
     (device,) = template["BlockDeviceMappings"]
     assert device["DeviceName"] == "/dev/xvda"
@@ -136,7 +136,7 @@ def test_a_generator_falls_back_to_larger_hosts() -> None:
 
 
 @pytest.mark.parametrize("pipeline", TYPES)
-def test_what_a_pipeline_costs_is_found_by_its_tag(assembly: Assembly, pipeline: str) -> None:
+def test_resources_have_the_cost_allocation_tag_of_their_pipeline(assembly: Assembly, pipeline: str) -> None:
     tags = [environment["ComputeResources"]["Tags"] for environment in environments_in_order(assembly, pipeline)]
     assert [tag["cosmos-batch:pipeline"].replace("-", "") for tag in tags] == [pipeline] * len(tags)
     assert worker(assembly, pipeline)["PropagateTags"] is True  # `scale` tags the job
@@ -156,7 +156,7 @@ def test_batch_gives_up_on_stuck_workers_for_each_reason_that_it_knows(assembly:
 
 
 @pytest.mark.parametrize("enabled", enabled_pipelines(parse_config(json.dumps(SEED))), ids=lambda one: one.pipeline.id)
-def test_a_worker_asks_for_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
+def test_a_worker_reserves_what_each_of_its_types_has_per_gpu(assembly: Assembly, enabled) -> None:
     wanted = enabled.resources
     definition = worker(assembly, enabled.pipeline.id)
     reserved = {

@@ -47,7 +47,7 @@ def test_a_bucket_is_private_and_encrypted_and_kept(assembly: Assembly, name: st
     assert denial["Effect"] == "Deny" and denial["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def test_the_asset_bucket_keeps_versions_for_a_while_and_tells_eventbridge(assembly: Assembly) -> None:
+def test_the_asset_bucket_keeps_versions_for_a_while_and_sends_events_to_eventbridge(assembly: Assembly) -> None:
     bucket = assembly.one("Storage", "S3::Bucket", "Assets")
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     assert bucket["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
@@ -85,7 +85,7 @@ def test_the_model_cache_takes_tls_and_iam_only(assembly: Assembly) -> None:
     assert point["PosixUser"] == {"Uid": "1000", "Gid": "1000"}
 
 
-def test_only_what_is_needed_to_hold_data_stands_in_the_storage_stack(assembly: Assembly) -> None:
+def test_the_storage_stack_contains_only_what_stores_data(assembly: Assembly) -> None:
     kinds = {resource["Type"] for resource in assembly.templates["Storage"]["Resources"].values()}
     assert not kinds & {"AWS::Lambda::Function", "AWS::IAM::Role"}  # no custom resource of CDK's
 

@@ -177,7 +177,7 @@ def test_an_unreadable_sidecar_is_reported_even_if_nothing_else_starts_a_run(
     assert execution["input"]["faults"] and execution["input"]["pipeline"] == SMALL
 
 
-def test_one_that_was_put_right_takes_the_place_of_the_broken_one(cloud: Cloud) -> None:
+def test_a_corrected_sidecar_replaces_the_broken_one(cloud: Cloud) -> None:
     handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{"))), None)
     start_without(cloud)
     handler(sqs_batch(put_sidecar(cloud)), None)
@@ -207,7 +207,7 @@ def test_its_event_after_the_run_has_ended_is_no_second_run(cloud: Cloud) -> Non
     assert len(cloud.executions()) == 1
 
 
-def test_one_that_has_come_is_not_waited_for(cloud: Cloud, configure: Callable[..., None]) -> None:
+def test_a_sidecar_that_exists_is_not_waited_for(cloud: Cloud, configure: Callable[..., None]) -> None:
     configure(UploadEnvironment, auto_trigger=".mp4", grace_seconds=10)
     cloud.put("clip.mp4")
     handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{}"))), None)

@@ -69,13 +69,13 @@ def age(cloud: Cloud, worker: str, hours: float) -> None:
 
 
 class TestWarm:
-    def test_workers_are_there_before_any_work_is(self, cloud: Cloud, deployed) -> None:
+    def test_warm_workers_start_without_any_work(self, cloud: Cloud, deployed) -> None:
         deployed(warm_workers=2)
         nudge(SWEEP)
         nudge(SWEEP)
         assert len(cloud.batch.submitted) == 2
 
-    def test_they_are_asked_to_stay_and_those_of_a_burst_are_not(
+    def test_warm_workers_are_asked_to_stay_and_workers_of_a_burst_are_not(
         self, cloud: Cloud, workers: Workers, deployed
     ) -> None:
         deployed(warm_workers=1)
@@ -86,7 +86,9 @@ class TestWarm:
         nudge(SWEEP)
         assert [row.worker for row in workers.list() if row.keep] == ["job-0"]
 
-    def test_one_that_ends_is_replaced_and_another_stays(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_a_warm_worker_that_ends_is_replaced_and_another_stays(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
         deployed(warm_workers=2)
         nudge(SWEEP)
         serve(workers, "job-0", "job-1")
@@ -97,7 +99,7 @@ class TestWarm:
         assert len(cloud.batch.submitted) == 3
         assert {row.worker for row in workers.list() if row.keep and row.state != "ENDED"} == {"job-1", "job-2"}
 
-    def test_those_that_are_no_longer_wanted_may_leave(self, workers: Workers, deployed) -> None:
+    def test_warm_workers_that_are_no_longer_wanted_may_leave(self, workers: Workers, deployed) -> None:
         deployed(warm_workers=2)
         nudge(SWEEP)
         deployed(warm_workers=0)
@@ -114,7 +116,7 @@ class TestWarm:
 
 
 class TestLife:
-    def test_the_end_is_the_workers_own_within_a_tenth(self) -> None:
+    def test_the_life_of_each_worker_varies_by_up_to_a_tenth(self) -> None:
         now = datetime.now(UTC)
         ends = []
         for number in range(200):
@@ -136,7 +138,9 @@ class TestLife:
         assert workers.get("job-0").must_drain and not workers.get("job-1").must_drain
         assert len(cloud.batch.submitted) == 2
 
-    def test_where_no_room_is_left_it_leaves_first(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_an_old_worker_leaves_first_if_there_is_no_room_for_another(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
         deployed(warm_workers=1, max_workers=1)
         nudge(SWEEP)
         serve(workers, "job-0")
@@ -149,7 +153,9 @@ class TestLife:
         assert len(cloud.batch.submitted) == 2
 
     @given(*[st.integers(0, 20)] * 4)
-    def test_never_are_more_sent_away_than_there_are(self, aging: int, ready: int, wanted: int, room: int) -> None:
+    def test_no_more_old_workers_are_drained_than_there_are(
+        self, aging: int, ready: int, wanted: int, room: int
+    ) -> None:
         assert 0 <= workers_to_retire(aging, ready, wanted, room) <= aging
 
     @given(aging=st.integers(1, 20), ready=st.integers(0, 20), wanted=st.integers(0, 40))
@@ -204,7 +210,7 @@ class TestEnds:
         assert self.holds_all(cloud)
 
     @pytest.mark.usefixtures("sixteen")
-    def test_those_that_find_no_instance_are_measured_for_the_alarm(
+    def test_workers_without_an_instance_are_counted_for_the_alarm(
         self, cloud: Cloud, lines: Callable[[], str]
     ) -> None:
         self.end(cloud, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
@@ -213,7 +219,7 @@ class TestEnds:
         assert metric["StuckWorkers"] == 16
 
     @pytest.mark.parametrize("told_by", ["batch", "supervisor"])
-    def test_starting_workers_that_are_killed_are_replaced_at_the_next_look(
+    def test_starting_workers_that_are_killed_are_replaced_at_the_next_call(
         self, cloud: Cloud, workers: Workers, sixteen: list[str], told_by: str
     ) -> None:
         for victim in sixteen[:2]:
@@ -228,7 +234,7 @@ class TestEnds:
             assert len(cloud.batch.submitted) == before + 1
         assert workers.pipeline().retry_at is None
 
-    def test_sixteen_that_die_of_one_passing_cause_are_one_failure(
+    def test_sixteen_workers_that_end_by_one_passing_cause_are_one_failure(
         self, cloud: Cloud, workers: Workers, sixteen: list[str]
     ) -> None:
         for victim in sixteen:
@@ -271,7 +277,9 @@ class TestStuck:
             assert word in error.message
         assert "quota" in error.remedy
 
-    def test_one_that_may_still_find_one_is_left_alone(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_a_worker_that_may_still_get_an_instance_is_left_alone(
+        self, cloud: Cloud, workers: Workers, deployed
+    ) -> None:
         deployed(scaling={"stuck_minutes": 10})
         enqueue(cloud)
         nudge(PLANNED)
@@ -279,7 +287,7 @@ class TestStuck:
         nudge(SWEEP)
         assert cloud.batch.jobs["job-0"]["status"] == "RUNNABLE"
 
-    def test_one_that_runs_is_not_stuck(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_a_running_worker_is_not_stuck(self, cloud: Cloud, workers: Workers, deployed) -> None:
         deployed(scaling={"stuck_minutes": 10})
         enqueue(cloud)
         nudge(PLANNED)
@@ -291,7 +299,7 @@ class TestStuck:
 class TestTotal:
     """A worker takes 12 vCPUs of a total of 24, so two workers fit."""
 
-    def test_no_pipeline_goes_beyond_it(self, cloud: Cloud, deployed) -> None:
+    def test_no_pipeline_exceeds_the_total(self, cloud: Cloud, deployed) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {}})
         enqueue(cloud, 30)
         nudge(PLANNED)
@@ -304,7 +312,7 @@ class TestTotal:
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 1
 
-    def test_a_higher_one_takes_workers_back(self, cloud: Cloud, workers: Workers, deployed) -> None:
+    def test_a_higher_priority_takes_vcpus_back(self, cloud: Cloud, workers: Workers, deployed) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": -1}})
         low = Workers(cloud.table, LARGE)
         for name in ("low-0", "low-1"):
@@ -319,7 +327,7 @@ class TestTotal:
         nudge(SWEEP)
         assert len(cloud.batch.submitted) == 1
 
-    def test_of_two_lower_ones_only_the_lowest_gives(self, cloud: Cloud, deployed) -> None:
+    def test_only_the_lowest_of_two_lower_priorities_gives_vcpus_back(self, cloud: Cloud, deployed) -> None:
         third = "cosmos3-nano"
         deployed(scaling={"max_total_vcpus": 48}, others={LARGE: {"priority": -1}, third: {"priority": -2}})
         lower = {name: Workers(cloud.table, name) for name in (LARGE, third)}
@@ -332,7 +340,7 @@ class TestTotal:
         assert draining == {LARGE: 0, third: 1}
 
     @pytest.mark.parametrize("priority", [0, 1])
-    def test_from_its_equals_and_betters_nothing_is_taken(self, cloud: Cloud, deployed, priority: int) -> None:
+    def test_no_vcpus_are_taken_from_equal_or_higher_priorities(self, cloud: Cloud, deployed, priority: int) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": priority}})
         other = Workers(cloud.table, LARGE)
         for name in ("a", "b"):

@@ -81,12 +81,12 @@ def test_work_starts_a_worker(cloud: Cloud, workers: Workers) -> None:
     assert (row.worker, row.state, row.job_definition) == ("job-0", "SUBMITTED", DEFINITION)
 
 
-def test_a_look_at_an_empty_queue_starts_none(cloud: Cloud) -> None:
+def test_an_empty_queue_starts_no_worker(cloud: Cloud) -> None:
     nudge(SWEEP)
     assert cloud.batch.submitted == []
 
 
-def test_many_nudges_start_exactly_what_is_wanted(cloud: Cloud, workers: Workers) -> None:
+def test_many_nudges_start_exactly_the_wanted_workers(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=1, cold_start_seconds=1)
     enqueue(cloud, 30)
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_many_nudges_start_exactly_what_is_wanted(cloud: Cloud, workers: Workers
     assert len(cloud.batch.submitted) == 3
 
 
-def test_no_more_than_may_run(cloud: Cloud, workers: Workers) -> None:
+def test_no_more_workers_start_than_may_run(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 10)
     nudge(PLANNED)
@@ -127,7 +127,7 @@ def test_a_draining_worker_is_not_counted(cloud: Cloud, workers: Workers) -> Non
     assert len(cloud.batch.submitted) == 2
 
 
-def test_those_that_leave_take_up_room_until_they_have_left(cloud: Cloud, workers: Workers) -> None:
+def test_draining_workers_count_towards_the_limit_until_they_end(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 10)
     nudge(PLANNED)
@@ -172,7 +172,7 @@ def test_a_worker_of_an_older_job_definition_is_asked_to_leave_and_replaced(clou
     assert len(cloud.batch.submitted) == 1
 
 
-def test_leaving_because_there_is_no_work_is_no_failure(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_that_ends_without_work_is_no_failure(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     workers.ended("job-0")
@@ -212,7 +212,9 @@ def test_a_job_that_crashes_its_workers_does_not_stop_the_pipeline(cloud: Cloud,
     assert (breaker.failures, breaker.open) == (1, False)
 
 
-def test_workers_that_load_and_then_die_of_nothing_are_not_started_for_ever(cloud: Cloud, workers: Workers) -> None:
+def test_workers_that_load_and_then_crash_without_a_job_are_not_started_for_ever(
+    cloud: Cloud, workers: Workers
+) -> None:
     enqueue(cloud)
     for number in range(3):
         let_pauses_pass(workers)
@@ -253,7 +255,7 @@ def test_workers_that_cannot_load_for_a_while_pause_and_their_jobs_wait(cloud: C
     assert cloud.stepfunctions.answers == []
 
 
-def test_a_worker_that_can_never_load_says_so_and_its_queue_is_refused_at_once(cloud: Cloud, workers: Workers) -> None:
+def test_a_permanent_load_error_fails_the_queue_at_once(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     enqueue(cloud, 9)
     nudge(PLANNED)
@@ -279,7 +281,7 @@ def test_no_job_is_refused_while_another_worker_serves(cloud: Cloud, workers: Wo
     assert cloud.stepfunctions.answers == []
 
 
-def test_a_deployment_closes_the_breaker_of_the_one_before(cloud: Cloud, workers: Workers) -> None:
+def test_a_deployment_closes_the_breaker_of_the_earlier_one(cloud: Cloud, workers: Workers) -> None:
     """The failures of earlier workers say nothing about workers of the new job definition."""
     enqueue(cloud)
     nudge(PLANNED)
@@ -362,7 +364,7 @@ def test_a_committed_job_is_left_to_be_delivered(cloud: Cloud, workers: Workers)
     assert count["ApproximateNumberOfMessages"] + count["ApproximateNumberOfMessagesNotVisible"] in ("10", "01")
 
 
-def test_half_open_one_worker_tries_and_the_queue_waits_for_it(cloud: Cloud, workers: Workers) -> None:
+def test_a_half_open_breaker_starts_one_worker_and_the_queue_waits_for_it(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=100, cold_start_seconds=1)
     open_breaker(cloud, workers)
     let_pauses_pass(workers)
@@ -373,7 +375,7 @@ def test_half_open_one_worker_tries_and_the_queue_waits_for_it(cloud: Cloud, wor
     assert cloud.stepfunctions.answers == []
 
 
-def test_a_probe_that_serves_closes_it(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_that_serves_closes_the_half_open_breaker(cloud: Cloud, workers: Workers) -> None:
     open_breaker(cloud, workers)
     let_pauses_pass(workers)
     nudge(PLANNED)
@@ -387,7 +389,7 @@ def test_a_probe_that_serves_closes_it(cloud: Cloud, workers: Workers) -> None:
     assert (row.open, row.failures, row.retry_at, row.reason) == (False, 0, None, None)
 
 
-def test_an_old_server_is_no_proof_for_those_that_fail_beside_it(cloud: Cloud, workers: Workers) -> None:
+def test_an_older_worker_that_serves_does_not_close_the_breaker(cloud: Cloud, workers: Workers) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     workers.seen("job-0", completed=9)
@@ -420,7 +422,7 @@ def test_the_end_of_a_worker_does_not_mean_work(cloud: Cloud) -> None:
     assert cloud.batch.submitted == []
 
 
-def test_events_of_other_queues_are_let_be(cloud: Cloud, workers: Workers) -> None:
+def test_events_of_other_queues_are_ignored(cloud: Cloud, workers: Workers) -> None:
     ended = event("batch_job_failed")
     ended["detail"]["jobQueue"] += "-of-somebody-else"
     nudge(ended, {"pipeline": "cosmos-reason2-8b"})
@@ -485,14 +487,14 @@ class TestTotals:
         workers.subtract_surplus(row.waiting_jobs, row.waiting_weight)
         assert totals() == (1, 1.0)
 
-    def test_what_changes_is_in_use(self, cloud: Cloud, totals) -> None:
+    def test_totals_that_change_are_not_corrected(self, cloud: Cloud, totals) -> None:
         nudge(SWEEP)
         self.pass_minutes(cloud)
         Jobs(cloud.table).create(make_job("new"))
         nudge(SWEEP)
         assert totals() == (2, 2.0)
 
-    def test_with_a_message_in_the_queue_nothing_is_a_surplus(self, cloud: Cloud, totals) -> None:
+    def test_totals_are_not_corrected_while_a_message_is_in_the_queue(self, cloud: Cloud, totals) -> None:
         nudge(SWEEP)
         self.pass_minutes(cloud)
         enqueue(cloud)
@@ -501,7 +503,7 @@ class TestTotals:
         assert Workers(cloud.table, SMALL).pipeline().surplus_since is None
 
 
-def test_a_pipeline_begins_with_the_guess_for_its_gpus(cloud: Cloud, workers: Workers) -> None:
+def test_a_pipeline_begins_with_the_estimate_for_its_gpus(cloud: Cloud, workers: Workers) -> None:
     nudge(SWEEP)
     assert workers.pipeline().seconds_per_unit == 0.295
 
@@ -526,7 +528,7 @@ def test_metrics_are_a_log_line(cloud: Cloud, lines: Callable[[], str]) -> None:
     assert {one["Name"] for one in directive["Metrics"]} <= metric.keys()
 
 
-def test_a_worker_of_a_commit_that_is_not_the_recorded_one_any_more_is_replaced(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_of_an_outdated_commit_is_replaced(cloud: Cloud, workers: Workers) -> None:
     enqueue(cloud)
     nudge(PLANNED)
     workers.started("job-0")
