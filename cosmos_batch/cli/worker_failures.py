@@ -12,13 +12,20 @@ from cosmos_batch.state import PipelineRow, WorkerRow, Workers
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """The error with which a pipeline's last worker ended, and when the next one is started."""
+    """The error with which a pipeline's last worker ended, and when the next one is started.
+
+    `no_capacity_since` is since when AWS has had no instance (ISO 8601, UTC), if that is the error and the time is
+    known.
+    """
 
     error: Error
     next_try: str
+    no_capacity_since: str | None = None
 
     def __str__(self) -> str:
-        return f"no worker can serve: {self.error.message} {self.error.remedy} {self.next_try}"
+        since = self.no_capacity_since
+        lack = "" if since is None else f"There has been no instance since {since[:10]} {since[11:16]} UTC. "
+        return f"no worker can serve: {self.error.message} {self.error.remedy} {lack}{self.next_try}"
 
 
 def find_worker_failure(workers: Workers) -> WorkerFailure | None:
@@ -27,8 +34,12 @@ def find_worker_failure(workers: Workers) -> WorkerFailure | None:
     alive = [row for row in rows if row.state != "ENDED"]
     if any(row.state == "READY" for row in alive):
         return None
-    error = _unjudged_failure(rows) or (breaker.reason if breaker.failures > 0 or breaker.open else None)
-    return None if error is None else WorkerFailure(error, _next_try(alive, breaker))
+    # A worker that has started has an instance, so a lack that is still stored has passed.
+    lacks_capacity = breaker.lacks_capacity and all(row.state == "SUBMITTED" for row in alive)
+    failed = breaker.failures > 0 or breaker.open or lacks_capacity
+    error = _unjudged_failure(rows) or (breaker.reason if failed else None)
+    since = breaker.no_capacity_since if lacks_capacity else None
+    return None if error is None else WorkerFailure(error, _next_try(alive, breaker), since)
 
 
 def print_worker_failures(deployment: Deployment, pipelines: Iterable[str]) -> None:

@@ -52,6 +52,9 @@ class PipelineRow(Row):
         default=False, description="Whether the breaker is open: then one worker at a time tries after each pause"
     )
     reason: Error | None = Field(default=None, description="Error of the last worker that could not serve")
+    no_capacity_since: str | None = Field(
+        default=None, description="When Batch first found no instance; reset when a worker starts or none is needed"
+    )
     job_definition: str | None = Field(
         default=None, description="Job definition of the workers that the breaker has counted"
     )
@@ -77,6 +80,11 @@ class PipelineRow(Row):
     def refuses(self) -> bool:
         """Return whether waiting jobs fail with `reason`: no worker can start, and retrying does not help."""
         return self.open and self.reason is not None and not self.reason.retryable
+
+    @property
+    def lacks_capacity(self) -> bool:
+        """Return whether `reason` is that Batch found no instance, which is no failure and sets no pause."""
+        return self.reason is not None and self.reason.code == "NoCapacity" and self.failures == 0 and not self.open
 
 
 def _pk(pipeline: str) -> str:
@@ -240,7 +248,7 @@ class Workers:
             "pipeline",
             "SET #failures = :failures, #retryAt = :retryAt, #open = :open, #reason = :reason, #culprits = :culprits, "
             "#companyDeaths = :companyDeaths, #kills = :kills, #countedAt = :countedAt, "
-            "#jobDefinition = :jobDefinition",
+            "#jobDefinition = :jobDefinition, #noCapacitySince = :noCapacitySince",
             {
                 "failures": breaker.failures,
                 "retryAt": breaker.retry_at,
@@ -251,6 +259,7 @@ class Workers:
                 "kills": breaker.kills,
                 "countedAt": breaker.counted_at,
                 "jobDefinition": breaker.job_definition,
+                "noCapacitySince": breaker.no_capacity_since,
             },
         )
 

@@ -89,7 +89,14 @@ def breaker_after(
     for cause in ("passing", "permanent"):
         of_cause = [worker for worker in failed_to_start if worker.cause == cause]
         breaker = _after_failed_starts(breaker, of_cause, settings, now)
-    return _after_lack_of_capacity(breaker, [worker for worker in failed_to_start if worker.cause == "capacity"])
+    return _after_lack_of_capacity(breaker, [worker for worker in failed_to_start if worker.cause == "capacity"], now)
+
+
+def without_lack_of_capacity(breaker: PipelineRow) -> PipelineRow:
+    """Return the breaker after a worker has got an instance or no worker is needed: a stored lack has passed."""
+    if not breaker.lacks_capacity:
+        return breaker
+    return breaker.model_copy(update={"reason": None, "no_capacity_since": None})
 
 
 def breaker_of_deployment(breaker: PipelineRow, job_definition: str) -> PipelineRow:
@@ -100,7 +107,17 @@ def breaker_of_deployment(breaker: PipelineRow, job_definition: str) -> Pipeline
 
 def _closed(breaker: PipelineRow) -> PipelineRow:
     fresh = PipelineRow()
-    names = ("failures", "retry_at", "open", "reason", "company_deaths", "culprits", "kills", "counted_at")
+    names = (
+        "failures",
+        "retry_at",
+        "open",
+        "reason",
+        "company_deaths",
+        "culprits",
+        "kills",
+        "counted_at",
+        "no_capacity_since",
+    )
     return breaker.model_copy(update={name: getattr(fresh, name) for name in names})
 
 
@@ -193,14 +210,15 @@ def _after_crashes(
     return breaker.model_copy(update=changes)
 
 
-def _after_lack_of_capacity(breaker: PipelineRow, failed: list[FailedWorker]) -> PipelineRow:
-    """Keep the reason why Batch found no instance, for people and alarms to see.
+def _after_lack_of_capacity(breaker: PipelineRow, failed: list[FailedWorker], now: datetime) -> PipelineRow:
+    """Keep the reason why Batch found no instance, and since when; `cosmos-batch status` and `submit` show both.
 
     Nothing else changes: waiting for an instance costs nothing, so the worker is submitted again at once.
     """
     if not failed or breaker.failures:
         return breaker
-    return breaker.model_copy(update={"reason": failed[-1].error})
+    since = breaker.no_capacity_since or now.isoformat()
+    return breaker.model_copy(update={"reason": failed[-1].error, "no_capacity_since": since})
 
 
 def _starts_a_wave(worker: FailedWorker, breaker: PipelineRow) -> bool:

@@ -130,6 +130,11 @@ class Fleet:
         return any(worker.row.completed > 0 for worker in self._uncounted_of_deployment)
 
     @property
+    def has_started(self) -> bool:
+        """Return whether one of the workers has an instance: its process has started and has not ended."""
+        return any(worker.row.state != "SUBMITTED" and not worker.has_ended for worker in self.all)
+
+    @property
     def _uncounted_of_deployment(self) -> list[FleetWorker]:
         """Return the uncounted workers of this deployment: how earlier ones ended says nothing about it."""
         current = (None, self._pipeline.job_definition)

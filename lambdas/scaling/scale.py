@@ -12,7 +12,14 @@ from lambdas.clients import client, state_table
 from lambdas.log import log, log_fault
 from lambdas.metrics import measure
 from lambdas.reporting.refusal import refuse_queue
-from lambdas.scaling.breaker import FailedWorker, breaker_after, breaker_of_deployment, may_start, workers_to_start
+from lambdas.scaling.breaker import (
+    FailedWorker,
+    breaker_after,
+    breaker_of_deployment,
+    may_start,
+    without_lack_of_capacity,
+    workers_to_start,
+)
 from lambdas.scaling.fleet import Fleet, FleetWorker
 from lambdas.scaling.nudges import announces_work, is_about, nudge_to_look
 from lambdas.scaling.stuck_workers import end_stuck_workers
@@ -96,6 +103,8 @@ class PipelineScaler:
         backlog = max(count_jobs(pipeline.queue_url), 1 if work_is_coming else 0)
         self._correct_totals(breaker, backlog)
         wanted = wanted_by_pipeline(pipeline, breaker, backlog, len(live), scaling.target_drain_seconds)
+        if wanted == 0 and not fleet.live and breaker.lacks_capacity:
+            self._workers.set_breaker(without_lack_of_capacity(breaker))
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):
             self._refuse_queue(breaker)
         else:
@@ -116,6 +125,8 @@ class PipelineScaler:
         """Return the breaker after the workers that served or ended since the last look, each of which counts once."""
         stored = self._workers.pipeline()
         before = breaker_of_deployment(stored, self._pipeline.job_definition)
+        if fleet.has_started:
+            before = without_lack_of_capacity(before)
         breaker = breaker_after(before, fleet.has_served, failed, self._environment.scaling, self._now)
         if breaker != stored:
             self._workers.set_breaker(breaker)

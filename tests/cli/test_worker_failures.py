@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.worker_failures import find_worker_failure
+from cosmos_batch.cli.worker_failures import find_worker_failure, print_worker_failures
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.state import Attempt, PipelineRow, Workers
@@ -16,6 +16,9 @@ from tests.cli.conftest import PIPELINE, FakeStepFunctions
 
 NO_HUB = Error(code="ModelUnavailable", message="The Hub cannot be reached.", remedy="Check the NAT.", retryable=True)
 NO_TOKEN = Error(code="ModelUnavailable", message="No token is set.", remedy="Set one.", retryable=True)
+NO_CAPACITY = Error(
+    code="NoCapacity", message="RUNNABLE for more than 60 minutes.", remedy="Add a zone.", retryable=True
+)
 LATER = datetime.now(UTC) + timedelta(hours=1)
 
 
@@ -83,6 +86,40 @@ def test_a_worker_that_has_served_and_left_is_none(workers: Workers) -> None:
     assert find_worker_failure(workers) is None
 
 
+def lack_capacity(workers: Workers) -> None:
+    """Record that Batch found no instance, as `scale` does, and that it has submitted another worker."""
+    workers.submitted("w1", "definition")
+    workers.ended("w1", NO_CAPACITY, cause="capacity")
+    workers.judged("w1")
+    workers.set_breaker(PipelineRow(reason=NO_CAPACITY, no_capacity_since="2026-11-22T07:10:30+00:00"))
+    workers.submitted("w2", "definition")
+
+
+def test_a_lack_of_capacity_is_shown_with_the_time_since_when(workers: Workers) -> None:
+    lack_capacity(workers)
+    assert str(find_worker_failure(workers)) == (
+        "no worker can serve: RUNNABLE for more than 60 minutes. Add a zone. "
+        "There has been no instance since 2026-11-22 07:10 UTC. Another worker is being started."
+    )
+
+
+def test_a_lack_of_capacity_of_an_older_version_is_shown_without_a_time(workers: Workers) -> None:
+    workers.set_breaker(PipelineRow(reason=NO_CAPACITY))
+    assert str(find_worker_failure(workers)) == (
+        "no worker can serve: RUNNABLE for more than 60 minutes. Add a zone. "
+        "The next worker is started within a minute."
+    )
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_lack_of_capacity_is_not_shown_once_a_worker_has_started(workers: Workers, is_ready: bool) -> None:
+    lack_capacity(workers)
+    workers.started("w2")
+    if is_ready:
+        workers.ready("w2")
+    assert find_worker_failure(workers) is None
+
+
 @pytest.fixture
 def waiting(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> Job:
     """Provide a job that waits, and a worker that could not load."""
@@ -109,6 +146,23 @@ def test_status_shows_no_failure_for_a_job_that_has_a_worker(
     deployment.jobs.open_attempt(waiting.job_id, Attempt(id="a", worker="other", solo=False))
     assert main(["status"]) == 0
     assert "no worker can serve" not in capsys.readouterr().out
+
+
+def test_status_and_submit_show_a_lack_of_capacity(
+    deployment: Deployment,
+    job: Job,
+    stepfunctions: FakeStepFunctions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    stepfunctions.put(job.job_id, "RUNNING")
+    lack_capacity(deployment.workers(PIPELINE))
+    assert main(["status", "--json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)
+    assert "no instance since 2026-11-22 07:10 UTC" in line["waits_for"]
+    print_worker_failures(deployment, [PIPELINE])  # `submit` calls it after the upload
+    assert "no instance since 2026-11-22 07:10 UTC" in " ".join(capsys.readouterr().err.split())
 
 
 def test_result_shows_the_failure(waiting: Job, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,14 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
 from lambdas.scaling.batch_reasons import end_by_batch
-from lambdas.scaling.breaker import KILLS_REPLACED_AT_ONCE, FailedWorker, breaker_after, may_start, workers_to_start
+from lambdas.scaling.breaker import (
+    KILLS_REPLACED_AT_ONCE,
+    FailedWorker,
+    breaker_after,
+    may_start,
+    without_lack_of_capacity,
+    workers_to_start,
+)
 
 NOW = datetime(2026, 11, 12, tzinfo=UTC)
 SETTINGS = ScalingSettings(breaker_failures=3, breaker_delay_seconds=60, breaker_probe_seconds=900)
@@ -112,6 +119,19 @@ class TestNoFault:
 
     def test_the_reason_for_a_lack_of_instances_is_kept(self) -> None:
         assert after([FailedWorker("capacity", PASSING)]).reason == PASSING
+
+    def test_a_lack_of_instances_keeps_the_time_since_when_until_a_worker_starts(self) -> None:
+        no_capacity = Error(code="NoCapacity", message="CAPACITY:", remedy="r", retryable=True)
+        lacking = [FailedWorker("capacity", no_capacity)]
+        breaker = after(lacking)
+        later = breaker_after(breaker, False, lacking, SETTINGS, NOW + timedelta(hours=1))
+        assert later.lacks_capacity and later.no_capacity_since == NOW.isoformat()
+        assert without_lack_of_capacity(later) == PipelineRow()
+        assert breaker_after(later, True, [], SETTINGS, NOW) == PipelineRow()
+
+    def test_a_worker_that_starts_leaves_failures_as_they_are(self) -> None:
+        breaker = after([PASSING_FAILURE])
+        assert without_lack_of_capacity(breaker) == breaker
 
     def test_a_lost_host_does_not_count_against_its_jobs(self) -> None:
         lost = FailedWorker("lost", PASSING, alone_with="job", in_company=True)

@@ -210,6 +210,28 @@ class TestEnds:
         assert self.holds_all(cloud)
 
     @pytest.mark.usefixtures("sixteen")
+    @pytest.mark.parametrize("passes_by", ["a worker that starts", "an empty queue"])
+    def test_a_lack_of_capacity_is_stored_until_it_has_passed(
+        self, cloud: Cloud, workers: Workers, passes_by: str
+    ) -> None:
+        self.end(cloud, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
+        nudge(SWEEP)
+        since = workers.pipeline().no_capacity_since
+        self.end(cloud, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
+        nudge(SWEEP)
+        row = workers.pipeline()
+        assert row.lacks_capacity and row.no_capacity_since == since is not None
+        if passes_by == "a worker that starts":
+            workers.started("job-32")
+        else:
+            cloud.sqs.purge_queue(QueueUrl=cloud.jobs_queue)
+            for worker in workers.list():
+                workers.ended(worker.worker)
+        nudge(SWEEP)
+        row = workers.pipeline()
+        assert (row.reason, row.no_capacity_since) == (None, None)
+
+    @pytest.mark.usefixtures("sixteen")
     def test_workers_without_an_instance_are_counted_for_the_alarm(
         self, cloud: Cloud, lines: Callable[[], str]
     ) -> None:
