@@ -40,7 +40,7 @@ def test_cloud_with_the_real_server_turns_an_image_into_a_video(
         *FEW,
     ]
     ended = subprocess.run(
-        [*command, "--output", str(tmp_path / "made")], env=variables, capture_output=True, text=True, check=False
+        [*command, "--output", f"{tmp_path}/made/"], env=variables, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     *_, last = ended.stdout.splitlines()

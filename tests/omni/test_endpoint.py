@@ -22,7 +22,7 @@ from tests.support.generator_jobs import ACTIONS, FEW, ROWS, TABLE, check
 @pytest.fixture
 def url(engine: Any) -> Iterator[str]:
     """Forward a TCP port to the server's Unix socket, and return its URL."""
-    socket = engine._served._server.socket
+    socket = engine._served._server.address.socket
     loop = asyncio.new_event_loop()
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -111,5 +111,5 @@ def test_what_its_schema_refuses_is_not_tried_again(make: Make, monkeypatch: pyt
 
 def test_files_do_not_pile_up(make: Make, engine: Any) -> None:
     make({"mode": "t2v", **FEW})
-    videos = engine._served._server.socket.with_name("videos")
+    videos = engine._served._server.folder / "videos"
     assert videos.is_dir() and not list(videos.iterdir())
