@@ -90,7 +90,7 @@ def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
     assert secret["SecretString"] == TOKEN
     app = App(cloud, shell.checkout, outputs)
     app.upload("p.png", picture, prompt="What is this?")
-    assert app.execution_of("p.png", 60)["status"] == "SUCCEEDED"
+    assert app.execution_of("p.png", 180)["status"] == "SUCCEEDED"
     [document] = [key for key in keys(cloud, app.assets) if key.endswith(".json")]
     assert re.fullmatch(r"p_CosmosReason_\d{8}-\d{6}\.json", document)
 

@@ -105,7 +105,7 @@ def test_a_broken_file_among_several_is_named(setting: Setting, picture: Path) -
     app.upload("several/bad.png", b"these are my notes")
     more = {"moreInputs": ["bad.png"]}
     started = app.start({"pipeline": TWO_B, "input": f"s3://{app.assets}/several/p.png", "parameters": more})
-    error = error_of(app.ended(started, 60))
+    error = error_of(app.ended(started, 180))
     assert error["code"] == "InvalidInput" and error["message"].startswith("bad.png: The content is a text")
 
 
@@ -119,7 +119,7 @@ def test_the_model_is_published_and_backed_up(setting: Setting) -> None:
     published = list((app.cloud.home / "efs").rglob(f"{commit}/manifest.json"))
     assert len(published) == 1
     manifest = f"models/nvidia--Cosmos-Reason2-2B/{commit}/manifest.json"
-    wait_for(lambda: manifest in backups(app), 30, "no backup")
+    wait_for(lambda: manifest in backups(app), 120, "no backup")
     assert any(key.endswith("model.safetensors") for key in backups(app))
 
 
@@ -127,9 +127,9 @@ def test_an_invalidation_is_one_download_of_that_model_and_no_other(setting: Set
     app = setting.app
     app.upload("asset-1/p.png", picture)
     vams = Vams.of(app, EIGHT_B)
-    assert app.ended(vams.start("asset-1/p.png"), 60)["status"] == "SUCCEEDED"
+    assert app.ended(vams.start("asset-1/p.png"), 180)["status"] == "SUCCEEDED"
     old = setting.hub.repositories[EIGHT_B_MODEL].main
-    wait_for(lambda: f"models/nvidia--Cosmos-Reason2-8B/{old}/manifest.json" in backups(app), 30, "no backup")
+    wait_for(lambda: f"models/nvidia--Cosmos-Reason2-8B/{old}/manifest.json" in backups(app), 120, "no backup")
     new = setting.publish(EIGHT_B_MODEL, '{"version": 2}')
     of_2b = hub_downloads(setting, TWO_B_MODEL)
     setting.hub.chunk_delay = (
@@ -137,14 +137,14 @@ def test_an_invalidation_is_one_download_of_that_model_and_no_other(setting: Set
     )
     executions = [vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": "true"}) for _ in range(6)]
     for arn in executions:
-        assert app.ended(arn, 60)["status"] == "SUCCEEDED"
+        assert app.ended(arn, 180)["status"] == "SUCCEEDED"
         [key] = app.keys(vams.output_of(arn))
         document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())
         assert document["revision"] == new
     setting.hub.chunk_delay = 0.0
     assert hub_downloads(setting, EIGHT_B_MODEL) == [2], "the first, and one for all six"
     assert hub_downloads(setting, TWO_B_MODEL) == of_2b
-    wait_for(lambda: f"models/nvidia--Cosmos-Reason2-8B/{new}/manifest.json" in backups(app), 30, "no new backup")
+    wait_for(lambda: f"models/nvidia--Cosmos-Reason2-8B/{new}/manifest.json" in backups(app), 120, "no new backup")
     assert not any(f"/{old}/" in key for key in backups(app))
     assert any("2B" in key for key in backups(app))
 
@@ -155,7 +155,7 @@ def test_a_licence_that_was_not_accepted_reaches_the_caller(setting: Setting, pi
     setting.publish(EIGHT_B_MODEL, '{"version": 3}')
     setting.hub.gated.add(EIGHT_B_MODEL)
     vams = Vams.of(app, EIGHT_B)
-    error = error_of(app.ended(vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": True}), 90))
+    error = error_of(app.ended(vams.start("asset-1/p.png", parameters={"INVALIDATE_COSMOS_MODELS": True}), 180))
     assert error["code"] == "ModelUnavailable"
     assert "icence" in error["message"] + error["remedy"]
 
