@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -198,10 +199,18 @@ def test_a_long_poll_ends_when_a_message_is_visible_again(cloud: LocalCloud) -> 
     sqs = cloud.client("sqs")
     url = sqs.create_queue(QueueName=f"q{uuid.uuid4().hex}", Attributes={"VisibilityTimeout": "1"})["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="x")
+    empty = sqs.create_queue(QueueName=f"q{uuid.uuid4().hex}")["QueueUrl"]
+    whole_poll = threading.Thread(
+        target=sqs.receive_message, kwargs={"QueueUrl": empty, "WaitTimeSeconds": 20}, daemon=True
+    )
+    hidden_at = time.monotonic()
     sqs.receive_message(QueueUrl=url)
-    started = time.monotonic()
-    assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
-    assert 0.5 < time.monotonic() - started < 9  # the poll did not wait to its end
+    whole_poll.start()
+    assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"]
+    assert time.monotonic() - hidden_at > 0.5
+    assert whole_poll.is_alive(), "the poll did not wait to its end, as one of an empty queue does"
+    sqs.send_message(QueueUrl=empty, MessageBody="ends the other poll")
+    whole_poll.join(120)
 
 
 def test_no_message_is_lost_when_many_send_and_delete_at_once(cloud: LocalCloud) -> None:
