@@ -31,8 +31,11 @@ registry.load_all()
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Run the probes against plain and patched moto; return what each saw, by kind of server and name of the patch."""
 
+    # Made here, because two threads that ask pytest for its first folder at once get in each other's way.
+    homes = {kind: tmp_path_factory.mktemp(kind) for kind in ("plain", "patched")}
+
     def probed(kind: str) -> dict[str, Any]:
-        home = tmp_path_factory.mktemp(kind)
+        home = homes[kind]
         command = [sys.executable, "-m", run.__name__, kind, str(home)]
         with (home / "stderr").open("w") as errors:
             completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=540)
@@ -40,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
         return json.loads(completed.stdout.splitlines()[-1])
 
     with ThreadPoolExecutor(2) as threads:
-        return dict(zip(("plain", "patched"), threads.map(probed, ("plain", "patched")), strict=True))
+        return dict(zip(homes, threads.map(probed, homes), strict=True))
 
 
 @PROBED

@@ -4,7 +4,10 @@ import asyncio
 import itertools
 import json
 import math
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -50,10 +53,19 @@ def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: Bench) -> None:
     assert head["ContentType"] == "application/json"
 
 
-def test_many_jobs_are_in_the_engine_at_once(bench: Bench) -> None:
+def test_many_jobs_are_in_the_engine_at_once(bench: Bench, tmp_path: Path) -> None:
+    together = tmp_path / "together"
     for n in range(12):
-        bench.send(bench.job(f"job-{n}", prompt=json.dumps({"seconds": 1.5})))
+        bench.send(bench.job(f"job-{n}", prompt=json.dumps({"until": str(together)})))
     engine = Counting()
+
+    def end_them_together() -> None:
+        ends = time.monotonic() + PATIENCE
+        while engine.most < 12 and time.monotonic() < ends:
+            time.sleep(0.05)
+        together.touch()
+
+    Thread(target=end_them_together, daemon=True).start()
     bench.worker(engine=engine).run()
     assert engine.most == 12
     assert len(bench.stepfunctions.calls_of("success")) == 12
