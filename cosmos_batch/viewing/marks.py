@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.tasks import AXIS
+from cosmos_batch.planning.answer_units import seconds_of
 
 _BOX_KEYS, _POINT_KEYS = ("bbox_2d", "box_2d"), ("point_2d",)
 _LABEL_KEYS = ("label", "category", "caption", "subject_id")
 _TIME_KEYS = ("time", "timestamp")
-_CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,4}):([0-5]?\d(?:\.\d{1,6})?)")
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _DEPTH_LIMIT = 32  # levels of nesting that are looked into
 _MARKS_LIMIT = 500  # of each kind; more would hide the picture
@@ -168,14 +168,10 @@ def _span(item: dict[str, Any]) -> Span | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time in seconds from a number or mm:ss.ff; None for anything else."""
+    """Return a time in seconds that is given as a number or as mm:ss.ff; None for anything else."""
     if _is_number(value):
         return float(value) if value >= 0 else None
-    match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        return None
-    hours, minutes, seconds = match.groups()
-    return int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+    return seconds_of(value) if isinstance(value, str) else None
 
 
 def _label(item: dict[str, Any]) -> str:

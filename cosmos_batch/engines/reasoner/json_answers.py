@@ -20,7 +20,7 @@ from cosmos_batch.contract.result import Answer, GeneratorOutput, Usage
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.engines.reasoner.schema_check import CheckTooSlow, schema_problem
-from cosmos_batch.engines.reasoner.units import has_places, times_in, with_units
+from cosmos_batch.planning.answer_units import has_places, times_in, with_units
 
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")

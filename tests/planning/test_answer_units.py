@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.engines.reasoner.units import has_places, pixels_of, seconds_of, time_of, with_units
+from cosmos_batch.planning.answer_units import has_places, pixels_of, seconds_of, time_of, with_units
 
 SIDES = st.integers(1, 16_384)
 JSON = st.recursive(
