@@ -59,10 +59,18 @@ def _palette(pictures: list[Image.Image]) -> Image.Image:
 
 def _pictures(video: Path, info: VideoInfo, most: int) -> list[Image.Image]:
     """Return up to `most` evenly spaced frames, upright and at most 320 pixels a side."""
-    times = info.timeline.times
-    chosen = np.linspace(0, len(times) - 1, max(1, min(most, len(times)))).round().astype(int)
-    width, height = upright_size(video)
-    shrink = min(1.0, _LONGER_SIDE / max(width, height))
-    size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-    frames = frames_at_size(video, info.timeline, [float(seconds) for seconds in times[chosen]], size)
+    size = shrunk_size(upright_size(video), _LONGER_SIDE)
+    frames = frames_at_size(video, info.timeline, evenly_spaced(info.timeline.times, most), size)
     return [Image.fromarray(frame) for frame in frames]
+
+
+def evenly_spaced(times: np.ndarray, most: int) -> list[float]:
+    """Return up to `most` of the times, and at least one; the first is among them, and of several the last."""
+    chosen = np.linspace(0, len(times) - 1, max(1, min(most, len(times)))).round().astype(int)
+    return [float(seconds) for seconds in times[chosen]]
+
+
+def shrunk_size(size: tuple[int, int], side: int) -> tuple[int, int]:
+    """Return a size with the same aspect ratio whose longer side has at most `side` pixels."""
+    shrink = min(1.0, side / max(size))
+    return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cosmos_batch.contract.tasks import AXIS
@@ -95,6 +95,11 @@ class Marks:
             tuple(point for point in self.points if point.span is None or point.span.holds(seconds, tolerance)),
             tuple(event for event in self.events if event.span.holds(seconds, tolerance)),
         )
+
+    def with_boxes_at(self, seconds: float) -> "Marks":
+        """Return the same marks, with boxes that hold at one moment of the clip alone."""
+        moment = Span(seconds, seconds)
+        return replace(self, boxes=tuple(replace(box, span=moment) for box in self.boxes))
 
 
 def marks_of_answer(data: Any, text: str) -> Marks:

@@ -10,7 +10,7 @@ from PIL import ExifTags, Image
 
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.media.writing import write_video
-from cosmos_batch.viewing.contact_sheet import Sheet, write_contact_sheet
+from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
 from cosmos_batch.viewing.drawing import draw_marks, missing_characters
 from cosmos_batch.viewing.marks import Box, Event, Marks, Span
 from cosmos_batch.viewing.overlay import overlay_name, write_overlay
@@ -91,7 +91,7 @@ def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
 
     def sheet(marks: Marks) -> np.ndarray:
         target = tmp_path / "sheet.png"
-        write_contact_sheet(Sheet(source, "An answer.", marks, seen=(0.0, 0.5)), target)
+        write_answer_sheet(AnswerSheet(source, "An answer.", marks, seen=(0.0, 0.5)), target)
         with Image.open(target) as image:
             return np.asarray(image)
 
@@ -108,7 +108,7 @@ def test_a_sheet_has_a_timeline_where_there_are_events(tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4")
     heights = []
     for events in ((), (Event(Span(0.2, 1.0), "one"),), (Event(Span(0.2, 1.0), "one"), Event(Span(1.0, 1.5), "two"))):
-        write_contact_sheet(Sheet(source, "An answer.", Marks(events=events)), tmp_path / "sheet.png")
+        write_answer_sheet(AnswerSheet(source, "An answer.", Marks(events=events)), tmp_path / "sheet.png")
         with Image.open(tmp_path / "sheet.png") as image:
             heights.append(image.height)
     assert heights == sorted(set(heights))
@@ -120,6 +120,6 @@ def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytes
     assert missing_characters("箱 and 箱") == "箱"
     image = tmp_path / "a.png"
     Image.new("RGB", (40, 40)).save(image)
-    [note] = write_contact_sheet(Sheet(image, "箱", Marks()), tmp_path / "sheet.png")
+    [note] = write_answer_sheet(AnswerSheet(image, "箱", Marks()), tmp_path / "sheet.png")
     assert "箱" in note
     assert "fonts-noto-cjk" in note

@@ -11,6 +11,7 @@ from matplotlib.gridspec import GridSpec
 from PIL import Image
 
 from cosmos_batch.media import VideoInfo, frames_at_size, image_at_size, probe, upright_size
+from cosmos_batch.media.previews import evenly_spaced, shrunk_size
 from cosmos_batch.viewing.drawing import (
     DPI,
     Pixels,
@@ -37,7 +38,7 @@ _TITLE_HEIGHT = 0.3  # inches above each picture, for its time
 
 
 @dataclass(frozen=True)
-class Sheet:
+class AnswerSheet:
     """The content of a contact sheet about one file.
 
     Attributes
@@ -65,7 +66,7 @@ class _Picture:
     marks: Marks
 
 
-def write_contact_sheet(sheet: Sheet, target: Path) -> list[str]:
+def write_answer_sheet(sheet: AnswerSheet, target: Path) -> list[str]:
     """Write the sheet as a PNG, and return notes for a person.
 
     Raises Failure (InvalidInput) where the media cannot be read.
@@ -87,15 +88,15 @@ def _notes(text: str) -> list[str]:
     ]
 
 
-def _image_picture(sheet: Sheet) -> _Picture:
-    size = _fitted(upright_size(sheet.media), COLUMNS * _PICTURE_SIDE // 2)
+def _image_picture(sheet: AnswerSheet) -> _Picture:
+    size = shrunk_size(upright_size(sheet.media), COLUMNS * _PICTURE_SIDE // 2)
     return _Picture(image_at_size(sheet.media, size), "", sheet.marks)
 
 
-def _clip_pictures(sheet: Sheet, media: VideoInfo) -> list[_Picture]:
+def _clip_pictures(sheet: AnswerSheet, media: VideoInfo) -> list[_Picture]:
     """Return frames of a clip, each with the marks that hold at its time or are nearest to it."""
     times = _times(media, sheet.seen)
-    frames = frames_at_size(sheet.media, media.timeline, times, _fitted(upright_size(sheet.media), _PICTURE_SIDE))
+    frames = frames_at_size(sheet.media, media.timeline, times, shrunk_size(upright_size(sheet.media), _PICTURE_SIDE))
     reach = max(np.diff(times), default=media.timeline.duration) / 2
     return [
         _Picture(pixels, f"{seconds:.2f} s", sheet.marks.at(seconds, float(reach)))
@@ -107,17 +108,10 @@ def _times(media: VideoInfo, seen: tuple[float, ...] | None) -> list[float]:
     """Return up to `PICTURES_LIMIT` times of frames of the clip, the first and the last among them."""
     stored = media.timeline.times
     wanted = stored if seen is None else stored[[int(np.abs(stored - seconds).argmin()) for seconds in seen]]
-    chosen = np.linspace(0, len(wanted) - 1, min(PICTURES_LIMIT, len(wanted))).round().astype(int)
-    return [float(seconds) for seconds in wanted[chosen]]
+    return evenly_spaced(wanted, PICTURES_LIMIT)
 
 
-def _fitted(size: tuple[int, int], side: int) -> tuple[int, int]:
-    """Return a size with the same aspect ratio whose longer side has at most `side` pixels."""
-    shrink = min(1.0, side / max(size))
-    return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
-
-
-def _page(sheet: Sheet, pictures: list[_Picture], duration: float) -> np.ndarray:
+def _page(sheet: AnswerSheet, pictures: list[_Picture], duration: float) -> np.ndarray:
     """Return the whole page: RGBA, uint8, [height, width, 4]."""
     columns = min(COLUMNS, len(pictures))
     rows = -(-len(pictures) // columns)
