@@ -14,17 +14,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.factory import create_engine
-from cosmos_batch.engines.job_files import input_paths
-from training.evaluate import draw_item, is_right, make_job
+from training.evaluate import answer_file, draw_item, is_right
 
 ENGINES = ("transformers", "vllm")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What one engine answered to all questions, in their order, and what that took."""
+    """The answers of one engine to all questions, in the order of the questions, with their cost in time and memory."""
 
     engine: str
     answers: list[str]
@@ -55,16 +53,11 @@ async def ask_engine(name: str, checkpoint: Path, clips: int) -> Asked:
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(clips):
             path, question = draw_item(number, Path(scratch))
-            job = make_job(path.name, question.text)
-            [place] = input_paths(job, path.parent)
-            path.rename(place)
             began = time.monotonic()
-            answer = await engine.run(job, place.parent)
+            answers.append(await answer_file(engine, path, question.text))
             seconds.append(time.monotonic() - began)
-            assert isinstance(answer, Answer)
-            answers.append(answer.text)
-            right += is_right(question, answer.text)
-            place.unlink()
+            right += is_right(question, answers[-1])
+            path.unlink()
     memory = memory_of_session()
     label = engine.name
     engine.close()

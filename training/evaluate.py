@@ -159,7 +159,7 @@ def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Res
 
 def _answer(engine: Engine, path: Path, question: Question) -> Result:
     began = time.monotonic()
-    answer = answer_file(engine, path, question.text)
+    answer = asyncio.run(answer_file(engine, path, question.text))
     return Result(
         kind=question.kind,
         question=question.text,
@@ -170,13 +170,13 @@ def _answer(engine: Engine, path: Path, question: Question) -> Result:
     )
 
 
-def answer_file(engine: Engine, path: Path, prompt: str) -> str:
+async def answer_file(engine: Engine, path: Path, prompt: str) -> str:
     """Ask the engine about one local file, which has the name that the engine expects while it works."""
     job = make_job(path.name, prompt)
     [place] = input_paths(job, path.parent)
     path.rename(place)
     try:
-        answer = asyncio.run(engine.run(job, path.parent))
+        answer = await engine.run(job, path.parent)
     finally:
         place.rename(path)
     assert isinstance(answer, Answer)

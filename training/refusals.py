@@ -5,6 +5,7 @@ the kinds that it answers about its own world, through the product's Transformer
 """
 
 import argparse
+import asyncio
 import json
 import sys
 import tempfile
@@ -48,7 +49,7 @@ def ask_about_files(checkpoint: Path, files: list[tuple[int, Path]], threads: in
             is_clip = file.suffix.lower() in VIDEO_EXTENSIONS
             question = ask_of_the_unknown(np.random.default_rng(_SEED + number), _CLIP_SECONDS if is_clip else 0.0)
             local = Path(copy(file, Path(scratch) / f"{number}{file.suffix.lower()}"))
-            answer = answer_file(engine, local, question.text)
+            answer = asyncio.run(answer_file(engine, local, question.text))
             results.append(Refusal(file.name, question.text, answer))
             local.unlink()
     engine.close()
