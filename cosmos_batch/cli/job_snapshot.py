@@ -165,7 +165,15 @@ class JobObserver:
             answer = logs.get_log_events(**stream, limit=1, startFromHead=False)
         except logs.exceptions.ResourceNotFoundException:
             return None
-        return answer["events"][0]["message"] if answer["events"] else None
+        return message_of(answer["events"][0]["message"]) if answer["events"] else None
+
+
+def message_of(line: str) -> str:
+    """Return the message of a line that a worker logged as JSON; a line of another program as it is."""
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, TypeError, KeyError):
+        return line
 
 
 def log_stream(deployment: Deployment, batch: dict[str, Any]) -> dict[str, str] | None:

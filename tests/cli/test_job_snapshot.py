@@ -195,3 +195,16 @@ def test_stages_are_those_of_the_state_table() -> None:
     from cosmos_batch.state.jobs import Stage
 
     assert set(job_snapshot._JOB_STAGES.values()) <= set(get_args(Stage))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"time": "2026-11-22T08:09:32Z", "level": "INFO", "message": "backed up nvidia/x"}', "backed up nvidia/x"),
+        ("model.safetensors:  40 %", "model.safetensors:  40 %"),
+        ('"text"', '"text"'),
+        ("{}", "{}"),
+    ],
+)
+def test_a_line_of_a_loading_worker_is_shown_by_its_message(line: str, message: str) -> None:
+    assert job_snapshot.message_of(line) == message
