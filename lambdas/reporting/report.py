@@ -40,6 +40,8 @@ def close_job(end: ExecutionEnd, jobs: Jobs) -> ExecutionEnd:
     is read again afterwards: a worker may have committed between the first read and the write. A request that `plan`
     refused has no row.
     """
+    if end.result.error is None:
+        return end
     first_read = end_of_job(end, jobs.get(end.job_id))
     error = first_read.result.error
     if error is None:
@@ -54,7 +56,7 @@ def end_of_job(end: ExecutionEnd, row: JobRow | None) -> ExecutionEnd:
     A worker may have brought the job to an end while the execution failed for another reason, such as its deadline.
     Raises NotDeliveredYet.
     """
-    if end.result.error is None or row is None:
+    if row is None:
         return end
     if row.result is None:
         return _with_reason_of_wait(end, row)
