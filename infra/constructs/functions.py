@@ -12,7 +12,7 @@ from cosmos_batch.contract.environment import Environment
 from infra.layer import layer_folder
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a zip contains of the repository, as patterns for CDK's ignore mode `DOCKER`.
+# The files of the repository that a function's zip contains, as patterns for CDK's ignore mode `DOCKER`.
 CACHES = ["**/__pycache__", "**/*.pyc"]
 CODE = [
     "*",

@@ -23,10 +23,10 @@ _TOKENS_PER_TIMESTAMP = 16
 MIN_FRAMES, MAX_FRAMES = 4, 768
 
 Media = Image.Image | Clip
-"""What the model sees of one file."""
+"""The pixels that the model gets of one file: a scaled image, or sampled frames."""
 
 FileInfo = ImageInfo | VideoInfo
-"""What is known of one file before it is decoded."""
+"""The properties of one file that its headers give, without decoding it."""
 
 
 @dataclass(frozen=True)

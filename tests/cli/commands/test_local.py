@@ -118,7 +118,7 @@ def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[s
 
 
 def test_a_cloud_that_another_command_started_for_itself_is_not_used(clouds: dict[str, Any]) -> None:
-    """That cloud ends with its command, and has that command's model."""
+    """The cloud of another command ends with that command, and serves the model that was named there."""
     clouds["running"] = Cloud()
     clouds["running"].standing = False
     with local_deployment.local_deployment(POOL, lambda: CONFIG):

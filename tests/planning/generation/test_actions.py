@@ -14,7 +14,7 @@ from cosmos_batch.planning.generation.aliases import read_domain
 from cosmos_batch.planning.generation.dimensions import fit_to_input
 from tests.support.generations import AV, refusal, settled
 
-# Those of Cosmos Framework at 5eee9ed; hand_pose's is Diffusers 0.42.1's.
+# Numbers in an action of each embodiment, by Cosmos Framework at 5eee9ed; that of hand_pose is Diffusers 0.42.1's.
 WIDTHS = {
     "av": 9, "camera_pose": 9, "pusht": 2, "umi": 10, "bridge_orig_lerobot": 10, "droid_lerobot": 10,
     "robomind-franka": 10, "robomind-franka-dual": 20, "robomind-ur": 10, "galbot": 30, "agibotworld": 29,

@@ -32,10 +32,8 @@ _NO_TEMPLATES = {
     "inverse_duration_template": "",
     "inverse_resolution_template": "",
 }
-_BEST_VIDEO, _BEST_IMAGE = (
-    10,
-    100,
-)  # the worker decodes and encodes both anew, so as little as possible may be lost before
+# The worker decodes and encodes both again, so the framework's own encoding is to lose as little as possible.
+_BEST_VIDEO, _BEST_IMAGE = 10, 100
 
 
 @dataclass(frozen=True)

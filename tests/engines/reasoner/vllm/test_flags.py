@@ -10,7 +10,7 @@ from tests.support.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
 
-# What `vllm serve` reads its arguments with; its `--help=all` takes half a minute to lay out.
+# Parse arguments as `vllm serve` does. Reading its `--help=all` instead would take half a minute.
 READ = """
 import json, sys
 from vllm import envs

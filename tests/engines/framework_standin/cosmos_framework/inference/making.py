@@ -9,7 +9,7 @@ import av
 import numpy as np
 from PIL import Image
 
-# Those entries of `IMAGE_RES_SIZE_INFO` and `VIDEO_RES_SIZE_INFO` that tests need.
+# The tests need these entries of the framework's `IMAGE_RES_SIZE_INFO` and `VIDEO_RES_SIZE_INFO`.
 SIZES = {("256", "16,9"): (320, 192), ("256", "1,1"): (256, 256), ("480", "16,9"): (832, 480)}
 
 
