@@ -57,12 +57,13 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are used, so that --help is instant.
 
     `summaries` has what --help says of each command. The command `demo-generate` is `command` in the module
-    `commands/demo_generate.py`.
+    `demo_generate` of `package`.
     """
 
-    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **settings: Any) -> None:
+    def __init__(self, *arguments: Any, summaries: Mapping[str, str], package: str = PACKAGE, **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": {"max_content_width": WIDTH}, **settings})
         self._summaries = summaries
+        self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
         """Return the names in the order of the table."""
@@ -72,7 +73,7 @@ class LazyGroup(click.Group):
         """Import a command's module and return the command, or None if there is no command of this name."""
         if cmd_name not in self._summaries:
             return None
-        command: click.Command = import_module(f"{PACKAGE}.{cmd_name.replace('-', '_')}").command
+        command: click.Command = import_module(f"{self._package}.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,0 +1,15 @@
+"""`cosmos-batch runs`: one request over many files, from the plan to one table of answers."""
+
+from cosmos_batch.cli.command_line import LazyGroup
+
+COMMANDS = {
+    "plan": "Say what a run would do, take and cost, and start nothing.",
+}
+
+command = LazyGroup(
+    name="runs",
+    package="cosmos_batch.cli.commands.runs",
+    summaries=COMMANDS,
+    help="Ask one question about many files, as one run with a plan, progress and one table of answers.",
+    epilog="`cosmos-batch runs COMMAND --help` has every option and examples.",
+)
