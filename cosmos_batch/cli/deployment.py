@@ -26,6 +26,7 @@ class Deployment:
     asset_roots: list[str]  # `bucket` or `bucket/prefix/`, where files may lie
     state_machine_arn: str
     state_table: str
+    state_bucket: str  # objects of jobs and runs
     pipelines: list[str]
 
     @property
@@ -59,6 +60,7 @@ def find(clients: Clients | None = None) -> Deployment:
             asset_roots=_asset_roots(outputs),
             state_machine_arn=outputs["StateMachineArn"],
             state_table=outputs["StateTableName"],
+            state_bucket=outputs["StateBucketName"],
             pipelines=[pipeline.id for pipeline in PIPELINES if _queue_output(pipeline) in outputs],
         )
     except KeyError as missing:

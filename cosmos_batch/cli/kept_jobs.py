@@ -76,7 +76,9 @@ class KeptJobs:
     @property
     def deployment(self) -> Deployment:
         """Return a deployment without pipelines, whose S3 has the kept objects."""
-        return Deployment(lambda _: self, asset_roots=[], state_machine_arn="", state_table="", pipelines=[])
+        return Deployment(
+            lambda _: self, asset_roots=[], state_machine_arn="", state_table="", state_bucket="", pipelines=[]
+        )
 
     def get_object(self, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
         """Open a kept object, as an S3 client does."""

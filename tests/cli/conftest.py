@@ -81,6 +81,7 @@ def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
         client = cache(boto3.client)
         client("s3").create_bucket(Bucket="assets")
         client("s3").put_bucket_versioning(Bucket="assets", VersioningConfiguration={"Status": "Enabled"})
+        client("s3").create_bucket(Bucket="state")
         client("dynamodb").create_table(
             TableName="state",
             KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
@@ -92,6 +93,7 @@ def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
             asset_roots=["assets"],
             state_machine_arn=MACHINE,
             state_table="state",
+            state_bucket="state",
             pipelines=[PIPELINE, "cosmos-reason2-8b"],
         )
 

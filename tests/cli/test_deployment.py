@@ -10,7 +10,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.errors import CliError
 from tests.cli.conftest import MACHINE
 
-STORAGE = {"AssetBucketName": "assets", "StateTableName": "state"}
+STORAGE = {"AssetBucketName": "assets", "StateTableName": "state", "StateBucketName": "state-objects"}
 PIPELINES = {"StateMachineArn": MACHINE, "Reason8BQueueUrl": "q8", "Reason2BQueueUrl": "q2"}
 
 
@@ -28,6 +28,7 @@ def test_the_outputs_of_our_stacks_say_where_things_are() -> None:
     create_stack("CosmosBatch-Pipelines", PIPELINES)
     create_stack("Another", {"AssetBucketName": "not-ours"})
     deployment_ = deployments.find()
+    assert deployment_.state_bucket == "state-objects"
     assert (deployment_.asset_roots, deployment_.state_table, deployment_.state_machine_arn) == (
         ["assets"],
         "state",
