@@ -6,6 +6,7 @@ from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState, Wait
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
+from cosmos_batch.state.runs import ItemEnd, RunRow, Runs, ShardRow, Watcher
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
 
@@ -17,6 +18,7 @@ __all__ = [
     "ConditionFailed",
     "Group",
     "Groups",
+    "ItemEnd",
     "JobRow",
     "JobState",
     "Jobs",
@@ -25,8 +27,12 @@ __all__ = [
     "Reports",
     "ReservedKeys",
     "Revisions",
+    "RunRow",
+    "Runs",
+    "ShardRow",
     "Table",
     "Waiting",
+    "Watcher",
     "WorkerRow",
     "Workers",
 ]

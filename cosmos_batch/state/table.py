@@ -8,13 +8,17 @@
 | `job#<job id>` | `group` | job of a run that callbacks wait for: `groups` |
 | `group#<group id>` | `group` | run of one job or several that callbacks wait for: `groups` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `reserved_keys` |
+| `run#<run id>` | `run` | run over many files: `runs` |
+| `run#<run id>` | `shard#<shard>` | part of a run that was fed to its queue: `runs` |
+| `runs` | `<start>#<run id>` | run, to list them by time: `runs` |
+| `runs-active` | `<run id>` | run that has not ended: `runs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
 | `pipeline#<pipeline>` | `revision#<model>@<tag or branch>` | recorded commit of a model: `revisions` |
 | `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
@@ -39,7 +43,7 @@ class Row(BaseModel):
 
 
 class Table:
-    """The four calls of DynamoDB that are used, with plain Python values. Thread-safe, as boto3's clients are."""
+    """The five calls of DynamoDB that are used, with plain Python values. Thread-safe, as boto3's clients are."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
@@ -52,13 +56,18 @@ class Table:
 
     def query(self, pk: str, sk_prefix: str = "") -> list[Item]:
         """Return all rows of a partition whose sort key has the prefix, in the order of their sort keys."""
+        return list(self.iterate(pk, sk_prefix))
+
+    def iterate(self, pk: str, sk_prefix: str = "", newest_first: bool = False) -> Iterator[Item]:
+        """Yield the rows of a partition whose sort key has the prefix, in the order of these keys or backwards."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._name,
             ConsistentRead=True,
+            ScanIndexForward=not newest_first,
             KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)" if sk_prefix else "pk = :pk",
             ExpressionAttributeValues=_values({":pk": pk} | ({":sk": sk_prefix} if sk_prefix else {})),
         )
-        return [_plain(item) for page in pages for item in page["Items"]]
+        return (_plain(item) for page in pages for item in page["Items"])
 
     def put_new(self, pk: str, sk: str, item: Item) -> None:
         """Write a new row. Raises ConditionFailed if it exists."""
@@ -67,6 +76,10 @@ class Table:
             Item=_values({"pk": pk, "sk": sk, **_present(item)}),
             ConditionExpression="attribute_not_exists(pk)",
         )
+
+    def delete(self, pk: str, sk: str) -> None:
+        """Delete a row. It is no error if there is none."""
+        self._client.delete_item(TableName=self._name, Key=_key(pk, sk))
 
     def update(
         self, pk: str, sk: str, expression: str, values: Mapping[str, Any] | None = None, condition: str | None = None

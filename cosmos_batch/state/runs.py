@@ -1,0 +1,356 @@
+"""Runs and their shards: how far a run is, and which of its items have ended.
+
+A shard's row holds the numbers of the items that have ended as a set until the shard ends, so an end that is counted
+twice counts once, and every step can be repeated. The sums of a run are the sums over its shards.
+
+A shard has a row from its first feeding on. So the items that wait are the run's, less those of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field
+
+from cosmos_batch.contract.runs import RunState, ShardRef
+from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+
+RUN_KEEP_SECONDS = 365 * 86_400
+AT_ONCE = 40  # ends in one update: the condition has a term for each, and DynamoDB takes 4 KB of expression
+
+ShardState = Literal["FEEDING", "RUNNING", "ENDED", "SKIPPED"]
+"""FEEDING: some of its items may not be in the queue yet. RUNNING: all are. SKIPPED: it was not fed, because the run
+was held or cancelled."""
+Outcome = Literal["succeeded", "failed", "cancelled"]
+
+_RUNS, _ACTIVE = "runs", "runs-active"
+
+
+class RunRow(Row):
+    """The row of a run."""
+
+    id: str
+    state: RunState
+    pipelines: list[str] = Field(default_factory=list)
+    items: int = 0
+    shards: int = 0
+    started_at: str = Field(description="ISO 8601, UTC")
+    ended_at: str | None = Field(default=None, description="When its summary was written; a run that is held has one")
+    execution_arn: str | None = Field(default=None, description="The latest execution that feeds it")
+    max_dollars: float | None = None
+    deadline: str | None = Field(default=None, description="Items that have not ended by then fail (ISO 8601, UTC)")
+    reason: str | None = Field(default=None, description="Why it is held, cancelled or failed, in a sentence")
+    caller: str | None = None
+    origin: str | None = Field(default=None, description="Inputs as the caller named them, for people")
+
+    @property
+    def stops(self) -> bool:
+        """Return whether none of its items is to be computed any more."""
+        return self.state in ("CANCELLED", "FAILED")
+
+
+class ShardRow(Row):
+    """The row of a shard. `ended` and `reused_items` hold numbers of items, from 0, and are emptied when it ends."""
+
+    run: str
+    shard: str
+    pipeline: str
+    items: int
+    state: ShardState
+    ended: set[int] = Field(default_factory=set)
+    reused_items: set[int] = Field(default_factory=set, description="Those that an earlier run has answered")
+    succeeded: int = Field(default=0, description="Items with an answer, reused ones included")
+    failed: int = 0
+    cancelled: int = 0
+    reused: int = 0
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
+    expected_dollars: float = Field(default=0.0, description="Estimated price of all its items")
+    jobs: int = Field(default=0, description="Number of its jobs in the pipeline's totals of waiting work")
+    weight: float = Field(default=0.0, description="Sum of their weights")
+    task_tokens: set[str] = Field(default_factory=set, description="Of the states that wait for it")
+    counted_at: str | None = Field(default=None, description="When it last changed (ISO 8601, UTC)")
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every item has ended."""
+        return self.done >= self.items
+
+    @property
+    def done(self) -> int:
+        """Return the number of items that have ended."""
+        return self.succeeded + self.failed + self.cancelled
+
+
+class Watcher(NamedTuple):
+    """An item of a run that waits for a job: what the set `watchers` of the job's row contains."""
+
+    run: str
+    shard: str
+    item: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.run}/{self.shard}/{self.item}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        run, shard, item = text.split("/")
+        return cls(run, shard, int(item))
+
+
+@dataclass(frozen=True)
+class ItemEnd:
+    """How an item ended, and what it cost in its run."""
+
+    outcome: Outcome
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
+    reused: bool = False
+
+
+class Runs:
+    """The rows of all runs and of their shards."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def create(self, run: RunRow) -> bool:
+        """Write the row of a new run and list it. Returns False if the run exists; its row is left as it is."""
+        values = run.model_dump(by_alias=True)
+        try:
+            self._table.put_new(_pk(run.id), "run", {**values, "expiresAt": expires_at(RUN_KEEP_SECONDS)})
+            created = True
+        except ConditionFailed:
+            earlier = self.get(run.id)
+            assert earlier is not None, "a run's row is kept for a year"
+            run, created = earlier, False
+        self._list_under(_RUNS, f"{run.started_at}#{run.id}", run.id)
+        if run.ended_at is None:
+            self._list_under(_ACTIVE, run.id, run.id)
+        return created
+
+    def get(self, run: str) -> RunRow | None:
+        """Return the run's row, or None if there is no such run."""
+        item = self._table.get(_pk(run), "run")
+        return None if item is None else RunRow.model_validate(item)
+
+    def list(self) -> Iterator[RunRow]:
+        """Yield all runs, the latest first."""
+        return self._listed(_RUNS)
+
+    def active(self) -> Iterator[RunRow]:
+        """Yield the runs that have not ended."""
+        return self._listed(_ACTIVE)
+
+    def shards(self, run: str) -> Iterator[ShardRow]:
+        """Yield the rows of a run's shards in their order; a shard that was never fed has none."""
+        return map(ShardRow.model_validate, self._table.iterate(_pk(run), "shard#"))
+
+    def shard(self, run: str, shard: str) -> ShardRow | None:
+        """Return the row of a shard, or None if it was never fed."""
+        item = self._table.get(_pk(run), _sk(shard))
+        return None if item is None else ShardRow.model_validate(item)
+
+    def begin(self, run: str, execution_arn: str, max_dollars: float | None = None) -> RunRow:
+        """Note that an execution feeds the run, for the first time or again, and return the row.
+
+        `max_dollars` replaces the run's budget, if it is given. A cancelled run goes on, too: whoever starts an
+        execution for it wants that.
+        """
+        values: dict[str, Any] = {"running": "RUNNING", "arn": execution_arn}
+        budget = ""
+        if max_dollars is not None:
+            values["budget"], budget = max_dollars, ", #maxDollars = :budget"
+        self._list_under(_ACTIVE, run, run)
+        return self._update_run(
+            run,
+            f"SET #state = :running, #executionArn = :arn{budget} REMOVE #reason, #endedAt",
+            values,
+            "attribute_exists(pk)",
+        )
+
+    def hold(self, run: str, reason: str) -> RunRow:
+        """Feed no further shard of a running run until it is resumed. What is in the queue is done."""
+        return self._stop(run, "HELD", reason, ("STARTING", "RUNNING"))
+
+    def cancel(self, run: str, reason: str) -> RunRow:
+        """Feed no further shard, and drop the items that have not ended. Does nothing once the run has ended."""
+        return self._stop(run, "CANCELLED", reason, ("STARTING", "RUNNING", "HELD"))
+
+    def _stop(self, run: str, state: RunState, reason: str, before: tuple[RunState, ...]) -> RunRow:
+        states = {f"state{number}": name for number, name in enumerate(before)}
+        try:
+            return self._update_run(
+                run,
+                "SET #state = :state, #reason = :reason",
+                {"state": state, "reason": reason, **states},
+                f"#state IN ({', '.join(f':{name}' for name in states)})",
+            )
+        except ConditionFailed:
+            row = self.get(run)
+            if row is None:
+                raise
+            return row
+
+    def end(self, run: str, execution_arn: str, state: RunState, reason: str | None) -> bool:
+        """Note the end of an execution of the run. Returns False if a later execution feeds it."""
+        try:
+            self._update_run(
+                run,
+                "SET #state = :state, #endedAt = :now, #reason = :reason",
+                {"state": state, "now": now(), "reason": reason, "arn": execution_arn},
+                "#executionArn = :arn",
+            )
+        except ConditionFailed:
+            return False
+        self._table.delete(_ACTIVE, run)
+        return True
+
+    def feed(self, ref: ShardRef, task_token: str, expected_dollars: float) -> ShardRow:
+        """Let a state wait for a shard, and mark the shard as one that is being fed unless that is done already.
+
+        A shard that has ended is returned unchanged.
+        """
+        row = ShardRow(
+            run=ref.run,
+            shard=ref.shard,
+            pipeline=ref.pipeline,
+            items=ref.items,
+            state="FEEDING",
+            expected_dollars=expected_dollars,
+            task_tokens={task_token},
+            counted_at=now(),
+        )
+        values = {name: value for name, value in row.model_dump(by_alias=True).items() if value != set()}
+        try:
+            self._table.put_new(_pk(ref.run), _sk(ref.shard), {**values, "expiresAt": expires_at(RUN_KEEP_SECONDS)})
+            return row
+        except ConditionFailed:
+            return self._feed_again(ref.run, ref.shard, task_token)
+
+    def _feed_again(self, run: str, shard: str, task_token: str) -> ShardRow:
+        tokens = {"tokens": {task_token}, "ended": "ENDED"}
+        try:
+            row = self._update_shard(run, shard, "ADD #taskTokens :tokens", tokens, "#state <> :ended")
+            if row.state == "SKIPPED":
+                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
+                expression = "SET #state = :feeding, #countedAt = :now"
+                row = self._update_shard(run, shard, expression, values, "#state = :skipped")
+        except ConditionFailed:
+            return self._existing(run, shard)
+        return row
+
+    def fed(self, run: str, shard: str, jobs: int, weight: float) -> ShardRow:
+        """Note that all items of a shard are in the queue or have ended, and what they add to the waiting work."""
+        values = {"running": "RUNNING", "jobs": jobs, "weight": weight, "feeding": "FEEDING"}
+        expression = "SET #state = :running, #jobs = :jobs, #weight = :weight"
+        try:
+            return self._update_shard(run, shard, expression, values, "#state = :feeding")
+        except ConditionFailed:
+            return self._existing(run, shard)
+
+    def skip(self, run: str, shard: str) -> ShardRow:
+        """Note that a shard is not fed now."""
+        values = {"skipped": "SKIPPED", "feeding": "FEEDING"}
+        expression = "SET #state = :skipped REMOVE #taskTokens"
+        try:
+            return self._update_shard(run, shard, expression, values, "#state = :feeding")
+        except ConditionFailed:
+            return self._existing(run, shard)
+
+    def count(self, run: str, shard: str, ends: Mapping[int, ItemEnd]) -> ShardRow | None:
+        """Count the ends of items, by their number in the shard, each of them once. Returns the shard's row.
+
+        Ends are ignored once the shard has ended. None is returned where there is no such shard.
+        """
+        row: ShardRow | None = None
+        left = dict(ends)
+        while left:
+            batch = dict(list(left.items())[:AT_ONCE])
+            try:
+                row = self._count_new(run, shard, batch)
+                left = {index: end for index, end in left.items() if index not in batch}
+            except ConditionFailed:
+                row = self.shard(run, shard)
+                if row is None or row.state == "ENDED":
+                    return row
+                left = {index: end for index, end in left.items() if index not in row.ended}
+        return row if row is not None else self.shard(run, shard)
+
+    def _count_new(self, run: str, shard: str, ends: Mapping[int, ItemEnd]) -> ShardRow:
+        """Count ends of which none was counted before. Raises ConditionFailed."""
+        values: dict[str, Any] = {f"i{index}": index for index in ends}
+        terms = ["#state <> :over", *(f"NOT contains(#ended, :i{index})" for index in ends)]
+        values |= {"over": "ENDED", "ended": set(ends), "now": now()}
+        added = ["#ended :ended"]
+        for name, number in _sums(ends.values()).items():
+            if number:
+                values[name] = number
+                added.append(f"#{name} :{name}")
+        if reused := {index for index, end in ends.items() if end.reused}:
+            values["reusedItems"] = reused
+            added.append("#reusedItems :reusedItems")
+        expression = f"SET #countedAt = :now ADD {', '.join(added)}"
+        return self._update_shard(run, shard, expression, values, f"attribute_exists(pk) AND {' AND '.join(terms)}")
+
+    def end_shard(self, run: str, shard: str) -> bool:
+        """Note that a shard's results are written. Returns False if that was noted before."""
+        try:
+            self._update_shard(
+                run,
+                shard,
+                "SET #state = :over, #countedAt = :now REMOVE #ended, #reusedItems, #taskTokens",
+                {"over": "ENDED", "now": now()},
+                "#state <> :over",
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    def _existing(self, run: str, shard: str) -> ShardRow:
+        row = self.shard(run, shard)
+        assert row is not None, "a condition on this row has failed"
+        return row
+
+    def _listed(self, index: str) -> Iterator[RunRow]:
+        for item in self._table.iterate(index, newest_first=True):
+            row = self.get(item["run"])
+            if row is not None:
+                yield row
+
+    def _list_under(self, index: str, sk: str, run: str) -> None:
+        try:
+            self._table.put_new(index, sk, {"run": run, "expiresAt": expires_at(RUN_KEEP_SECONDS)})
+        except ConditionFailed:
+            return
+
+    def _update_run(self, run: str, expression: str, values: Mapping[str, Any], condition: str) -> RunRow:
+        return RunRow.model_validate(self._table.update(_pk(run), "run", expression, values, condition))
+
+    def _update_shard(
+        self, run: str, shard: str, expression: str, values: Mapping[str, Any], condition: str
+    ) -> ShardRow:
+        return ShardRow.model_validate(self._table.update(_pk(run), _sk(shard), expression, values, condition))
+
+
+def _sums(ends: Iterable[ItemEnd]) -> dict[str, float]:
+    """Return what ends add to the attributes of their shard's row."""
+    listed = list(ends)
+    counts = {name: sum(end.outcome == name for end in listed) for name in ("succeeded", "failed", "cancelled")}
+    return {
+        **counts,
+        "reused": sum(end.reused for end in listed),
+        "gpuSeconds": round(sum(end.gpu_seconds for end in listed), 6),
+        "dollars": round(sum(end.dollars for end in listed), 9),
+    }
+
+
+def _pk(run: str) -> str:
+    return f"run#{run}"
+
+
+def _sk(shard: str) -> str:
+    return f"shard#{shard}"

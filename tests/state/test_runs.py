@@ -1,0 +1,126 @@
+"""Runs and shards: each end of an item counts once, whoever reports it, and how often."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cosmos_batch.contract.runs import ShardRef
+from cosmos_batch.state import ConditionFailed, ItemEnd, RunRow, Runs, ShardRow, Table, Watcher
+
+REF = ShardRef(run="r1", shard="00000", pipeline="cosmos-reason2-2b", items=4)
+GOOD, BAD = ItemEnd("succeeded", gpu_seconds=1.5, dollars=0.25), ItemEnd("failed")
+
+
+def run_row(run: str = "r1", started_at: str = "2026-11-01T00:00:00.000+00:00") -> RunRow:
+    return RunRow(
+        id=run, state="RUNNING", pipelines=[REF.pipeline], items=4, shards=1, started_at=started_at, execution_arn="e1"
+    )
+
+
+@pytest.fixture
+def runs(table: Table) -> Iterator[Runs]:
+    runs = Runs(table)
+    runs.create(run_row())
+    yield runs
+
+
+@pytest.fixture
+def fed(runs: Runs) -> Runs:
+    runs.feed(REF, "token", expected_dollars=2.0)
+    runs.fed("r1", "00000", jobs=4, weight=4.0)
+    return runs
+
+
+def shard(runs: Runs) -> ShardRow:
+    row = runs.shard("r1", "00000")
+    assert row is not None
+    return row
+
+
+def test_a_run_is_created_once_and_listed_from_the_latest(runs: Runs) -> None:
+    assert not runs.create(run_row(started_at="2026-12-01T00:00:00.000+00:00"))
+    assert runs.create(run_row("r2", "2026-11-02T00:00:00.000+00:00"))
+    assert [row.id for row in runs.list()] == ["r2", "r1"]
+    assert {row.id for row in runs.active()} == {"r1", "r2"}
+    assert runs.get("r3") is None
+
+
+def test_ends_that_are_counted_at_once_and_twice_count_once(fed: Runs) -> None:
+    ends = [(index, GOOD if index else BAD) for index in range(4)] * 3
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda end: fed.count("r1", "00000", {end[0]: end[1]}), ends))
+    row = shard(fed)
+    assert (row.succeeded, row.failed, row.cancelled, row.complete) == (3, 1, 0, True)
+    assert row.ended == {0, 1, 2, 3}
+    assert (row.gpu_seconds, row.dollars) == (4.5, 0.75)
+
+
+def test_many_ends_in_one_call_leave_out_those_that_were_counted(runs: Runs) -> None:
+    runs.feed(ShardRef(run="r1", shard="00001", pipeline=REF.pipeline, items=120), "token", 0.0)
+    runs.count("r1", "00001", {70: BAD})
+    row = runs.count("r1", "00001", dict.fromkeys(range(120), ItemEnd("succeeded", reused=True)))
+    assert row is not None
+    assert (row.succeeded, row.failed, row.reused) == (119, 1, 119)
+    assert row.reused_items == set(range(120)) - {70}
+
+
+def test_nothing_is_counted_in_a_shard_that_has_ended_or_that_never_was(fed: Runs) -> None:
+    fed.count("r1", "00000", {0: GOOD})
+    assert fed.end_shard("r1", "00000")
+    assert not fed.end_shard("r1", "00000")
+    ended = fed.count("r1", "00000", {1: GOOD})
+    assert ended is not None
+    assert (ended.state, ended.succeeded, ended.ended, ended.task_tokens) == ("ENDED", 1, set(), set())
+    assert fed.count("r1", "99999", {0: GOOD}) is None
+
+
+def test_a_second_state_that_waits_for_a_shard_gets_its_token_kept(fed: Runs) -> None:
+    row = fed.feed(REF, "another", expected_dollars=9.0)
+    assert (row.state, row.task_tokens, row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
+
+
+def test_a_skipped_shard_is_fed_when_the_run_goes_on(runs: Runs) -> None:
+    assert runs.feed(REF, "token", 0.0).state == "FEEDING"
+    assert runs.skip("r1", "00000").task_tokens == set()
+    assert runs.feed(REF, "next", 0.0).state == "FEEDING"
+    assert runs.fed("r1", "00000", 4, 4.0).state == "RUNNING"
+    assert runs.skip("r1", "00000").state == "RUNNING"
+    assert [row.shard for row in runs.shards("r1")] == ["00000"]
+
+
+def test_an_ended_shard_stays_ended_when_it_is_fed_again(fed: Runs) -> None:
+    fed.end_shard("r1", "00000")
+    assert fed.feed(REF, "late", 0.0).state == "ENDED"
+    assert shard(fed).task_tokens == set()
+
+
+def test_a_held_run_goes_on_with_another_budget(runs: Runs) -> None:
+    assert runs.hold("r1", "the budget is spent").state == "HELD"
+    row = runs.begin("r1", "e2", max_dollars=10)
+    assert (row.state, row.max_dollars, row.reason, row.execution_arn) == ("RUNNING", 10, None, "e2")
+
+
+def test_a_cancelled_run_is_not_held_and_keeps_its_reason(runs: Runs) -> None:
+    assert runs.cancel("r1", "by a person").stops
+    held = runs.hold("r1", "budget")
+    assert (held.state, held.reason) == ("CANCELLED", "by a person")
+    with pytest.raises(ConditionFailed):
+        runs.cancel("r9", "there is none")
+
+
+def test_only_the_latest_execution_ends_a_run(runs: Runs) -> None:
+    runs.begin("r1", "e2")
+    assert not runs.end("r1", "e1", "SUCCEEDED", None)
+    assert runs.end("r1", "e2", "SUCCEEDED", None)
+    row = runs.get("r1")
+    assert row is not None
+    assert (row.state, row.ended_at is not None) == ("SUCCEEDED", True)
+    assert list(runs.active()) == []
+    runs.begin("r1", "e3")
+    assert [active.id for active in runs.active()] == ["r1"]
+
+
+def test_a_watcher_is_read_as_it_was_written() -> None:
+    watcher = Watcher("my_run-1", "00012", 7)
+    assert Watcher.parse(watcher.text) == watcher
