@@ -1,12 +1,16 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-fast test-omni lint vllm synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-again test-fast test-omni lint vllm synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 VLLM := .venv/vllm
 OMNI := .venv/omni/installed
+
+# A failure is shown when it happens. `.ci/run` sets TIME_LIMIT to the command that interrupts the tests.
+PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
@@ -27,13 +31,16 @@ demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate 
 	@$(BIN)/cosmos-batch demo-generate
 
 test: lint $(VLLM) ## Lint, then run every test
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) $(SIDE_BY_SIDE)
+
+test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
+	@$(PYTEST) -rap --last-failed --last-failed-no-failures none
 
 test-fast: lint ## Lint, then run the tests that deploy nothing and load no engine
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/e2e --ignore tests/engines --ignore tests/demo --ignore tests/training -m "not slow"
+	@$(PYTEST) $(SIDE_BY_SIDE) --ignore tests/e2e --ignore tests/engines --ignore tests/demo --ignore tests/training -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
-	@.venv/omni/bin/python -m pytest tests/omni
+	@$(TIME_LIMIT) .venv/omni/bin/python -m pytest tests/omni
 
 lint: $(INSTALLED) ## Check style, format and types
 	@$(BIN)/ruff check .
