@@ -52,12 +52,12 @@ async def ask_engine(name: str, checkpoint: Path, clips: int) -> Asked:
     answers, seconds, right = [], [], 0
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(clips):
-            path, question = draw_item(number, Path(scratch))
+            item = draw_item(number, Path(scratch))
             began = time.monotonic()
-            answers.append(await answer_file(engine, path, question.text))
+            answers.append(await answer_file(engine, item.path, item.question.text))
             seconds.append(time.monotonic() - began)
-            right += is_right(question, answers[-1])
-            path.unlink()
+            right += is_right(item.question, answers[-1])
+            item.path.unlink()
     memory = memory_of_session()
     label = engine.name
     engine.close()

@@ -1,7 +1,9 @@
 """Evaluate the demo model on held-out clips through the product's own engine, and count true answers.
 
-`python -m training.evaluate FOLDER --clips 2000 --processes 8 --out accuracy.json`: each clip is drawn from a seed that
+`python -m training.evaluate FOLDER --clips 2400 --processes 8 --out accuracy.json`: each clip is drawn from a seed that
 no training uses, encoded as H.264 at a rate and size of its own, and decoded, sampled and answered as in production.
+Half of the clips have a size and a frame rate that no training uses, and a sixth of the questions a wording that none
+does; those questions are counted apart.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,22 +26,51 @@ import numpy as np
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.media import write_clip, write_image
-from cosmos_batch.demo.random_scenes import draw_scene, draw_size
+from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
 from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, Question, ask
+from training.sizes import HELD_OUT_SIZES, draw_held_out_rate, draw_held_out_size, draw_rate, draw_size
+from training.wordings import HELD_OUT as HELD_OUT_WORDINGS
+from training.wordings import TRAINED
 
 HELD_OUT = 7_000_000  # seeds from here on are for evaluation alone
-_RATES = (8, 10, 12, 15, 24, 25, 30)
 _IMAGES = 0.2
+_NEW_SIZES = 1 / 2
+_NEW_WORDINGS = 1 / 6
 _SECONDS = 0.5
 _OVERLAP = 0.5
 
 
 @dataclass(frozen=True)
-class Result:
-    """One question with the model's answer."""
+class Item:
+    """One clip or image with a question about it.
 
+    Attributes
+    ----------
+    rate
+        Frames per second; None for an image.
+    new_wording
+        Whether the question has a wording that no training uses.
+    """
+
+    path: Path
+    question: Question
+    width: int
+    height: int
+    rate: int | None
+    new_wording: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """The model's answer to the question of the item with a number."""
+
+    number: int
+    width: int
+    height: int
+    rate: int | None
+    new_wording: bool
     kind: str
     question: str
     expected: str
@@ -116,20 +148,24 @@ def make_job(name: str, prompt: str) -> Job:
     )
 
 
-def draw_item(number: int, folder: Path) -> tuple[Path, Question]:
+def draw_item(number: int, folder: Path) -> Item:
     """Write the clip or image of a number below `folder`, and return it with a question. The kinds of questions
     alternate."""
     random = np.random.default_rng(HELD_OUT + number)
-    width, height = draw_size(random)
+    new_size, new_wording = random.random() < _NEW_SIZES, bool(random.random() < _NEW_WORDINGS)
+    width, height = draw_held_out_size(random) if new_size else draw_size(random)
     short = min(width, height)
     image = random.random() < _IMAGES
     askers: list[Asker] = list(OF_IMAGES if image else OF_CLIPS)
     scene = draw_scene(random, width / short, height / short, 0.0 if image else float(random.uniform(2, 6)))
+    wordings = HELD_OUT_WORDINGS if new_wording else TRAINED
+    question = ask(random, scene, askers[number % len(askers)], wordings=wordings)
     if image:
         path = write_image(scene, folder / f"{number}.png", width, height)
-    else:
-        path = write_clip(scene, folder / f"{number}.mp4", width, height, int(random.choice(_RATES)))
-    return path, ask(random, scene, askers[number % len(askers)])
+        return Item(path, question, width, height, None, new_wording)
+    rate = draw_held_out_rate(random) if new_size else draw_rate(random)
+    path = write_clip(scene, folder / f"{number}.mp4", width, height, rate)
+    return Item(path, question, width, height, rate, new_wording)
 
 
 def load_engine(checkpoint: Path, threads: int) -> Engine:
@@ -150,23 +186,28 @@ def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Res
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         for number in numbers:
-            path, question = draw_item(number, Path(scratch))
-            results.append(_answer(engine, path, question))
-            path.unlink()
+            item = draw_item(number, Path(scratch))
+            results.append(_answer(engine, number, item))
+            item.path.unlink()
     engine.close()
     return results
 
 
-def _answer(engine: Engine, path: Path, question: Question) -> Result:
+def _answer(engine: Engine, number: int, item: Item) -> Result:
     began = time.monotonic()
-    answer = asyncio.run(answer_file(engine, path, question.text))
+    answer = asyncio.run(answer_file(engine, item.path, item.question.text))
     return Result(
-        kind=question.kind,
-        question=question.text,
-        expected=question.answer,
+        number=number,
+        width=item.width,
+        height=item.height,
+        rate=item.rate,
+        new_wording=item.new_wording,
+        kind=item.question.kind,
+        question=item.question.text,
+        expected=item.question.answer,
         answer=answer,
-        right=is_right(question, answer),
-        seconds=time.monotonic() - began,
+        right=is_right(item.question, answer),
+        seconds=round(time.monotonic() - began, 3),
     )
 
 
@@ -183,34 +224,53 @@ async def answer_file(engine: Engine, path: Path, prompt: str) -> str:
     return answer.text
 
 
+def shares(results: list[Result], group: Callable[[Result], str]) -> dict[str, dict[str, float]]:
+    """Return how many questions were asked of each group, and the share of right answers."""
+    asked = Counter(group(one) for one in results)
+    right = Counter(group(one) for one in results if one.right)
+    return {name: {"asked": asked[name], "right": round(right[name] / asked[name], 4)} for name in sorted(asked)}
+
+
+def size_name(result: Result) -> str:
+    """Return the size of a result's clip, such as "270x480", or "trained" for sizes that the training draws."""
+    size = (result.width, result.height)
+    return "{}x{}".format(*size) if size in HELD_OUT_SIZES else "trained"
+
+
+def summarize(results: list[Result]) -> dict[str, Any]:
+    """Return accuracy by kind of question, by size, and for wordings that no training uses."""
+    usual = [one for one in results if not one.new_wording]
+    boxes = [one for one in usual if one.kind == "where"]
+    known = [one for one in results if one.kind != "outside"]
+    return {
+        "accuracy": shares(usual, lambda one: one.kind),
+        "sizes": shares(usual, size_name),
+        "sizes, where": shares(boxes, size_name),
+        "new wordings": shares([one for one in results if one.new_wording], lambda one: one.kind),
+        "in its world": len(known),
+        "refused wrongly": sum(one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION) for one in known),
+        "median seconds": round(float(np.median([one.seconds for one in results])), 2),
+    }
+
+
 def main(arguments: list[str]) -> None:
     """Read the command line, answer, and print accuracy by kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--clips", type=int, default=2000)
+    parser.add_argument("--clips", type=int, default=2400)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each process")
-    parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every wrong answer")
+    parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every answer")
     options = parser.parse_args(arguments)
     parts = [list(range(options.clips))[part :: options.processes] for part in range(options.processes)]
     with ProcessPoolExecutor(options.processes) as pool:
         runs = pool.map(answer_items, [options.checkpoint] * len(parts), parts, [options.threads] * len(parts))
         results = [result for run in runs for result in run]
-    questions = Counter(one.kind for one in results)
-    right = Counter(one.kind for one in results if one.right)
-    refused = sum(one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION) for one in results if one.kind != "outside")
-    accuracy = {
-        kind: {"asked": questions[kind], "right": round(right[kind] / questions[kind], 4)} for kind in sorted(questions)
-    }
-    print(json.dumps(accuracy, indent=2))
-    print(f"refused wrongly: {refused} of {len(results) - questions['outside']}")
-    print(f"median seconds an answer: {np.median([one.seconds for one in results]):.2f}")
+    summary = summarize(results)
+    print(json.dumps(summary, indent=2))
     if options.out:
-        wrong = [vars(one) for one in results if not one.right]
-        options.out.write_text(
-            json.dumps({"accuracy": accuracy, "refused_wrongly": refused, "wrong": wrong}, indent=2) + "\n",
-            encoding="utf-8",
-        )
+        answers = [vars(one) for one in sorted(results, key=lambda one: one.number)]
+        options.out.write_text(json.dumps({**summary, "answers": answers}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

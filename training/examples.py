@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,19 +10,19 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from cosmos_batch.demo.drawing import draw_frames
-from cosmos_batch.demo.random_scenes import draw_scene, draw_size
+from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from training.questions import Question, ask, ask_of_the_unknown
-from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, make_tokenizer, prefix, suffix
+from training.sizes import draw_rate, draw_size
+from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, prefix, suffix
 from training.unknown import draw_unknown
 
 CELL = 32  # pixels along a side of the square that one token covers
 IGNORED = -100  # a label that the loss passes over
 FPS = 4.0
 _MIN_FRAMES = 4
-_SOURCE_RATES = (8, 10, 12, 15, 24, 25, 30)
-_UNKNOWN = 0.12  # of the clips
+_UNKNOWN = 0.16  # of the clips
 _MOST_CLIPS = 256
 _OFFSET = 0.12  # of the clips, how many are a cut out of a longer one
 
@@ -83,20 +81,6 @@ KIND_NAMES = (
 )  # fmt: skip
 
 
-_LEARNT = Path(__file__).parents[1] / "build" / "training" / "tokenizer.json"
-
-
-@cache
-def tokenizer() -> Tokenizer:
-    """Return the checkpoint's tokenizer. Learning it takes half a minute, so it is stored in `build/`."""
-    if _LEARNT.exists():
-        return Tokenizer.from_file(str(_LEARNT))
-    learned = make_tokenizer()
-    _LEARNT.parent.mkdir(parents=True, exist_ok=True)
-    learned.save(str(_LEARNT))
-    return learned
-
-
 @dataclass(frozen=True)
 class Timing:
     """Times of frames, in seconds from the beginning of the scene, and the timestamps in the prompt."""
@@ -122,18 +106,19 @@ def sample_times(duration: float, rate: float, fps: float, offset: float = 0.0) 
 class Examples(IterableDataset[Batch]):
     """An endless iterable of batches."""
 
-    def __init__(self, mix: Mix, seed: int) -> None:
+    def __init__(self, mix: Mix, seed: int, encoder: Tokenizer) -> None:
         self.mix = mix
         self.seed = seed
+        self.encoder = encoder
 
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
         random = np.random.default_rng([self.seed, 0 if worker is None else worker.id])
         while True:
-            yield draw_batch(random, self.mix)
+            yield draw_batch(random, self.mix, self.encoder)
 
 
-def draw_batch(random: np.random.Generator, mix: Mix, clips: int | None = None) -> Batch:
+def draw_batch(random: np.random.Generator, mix: Mix, encoder: Tokenizer, clips: int | None = None) -> Batch:
     """Draw one batch: all its clips have one size and one number of frames."""
     width, height = draw_size(random)
     image = random.random() < mix.images
@@ -143,14 +128,14 @@ def draw_batch(random: np.random.Generator, mix: Mix, clips: int | None = None) 
         fps, rate = FPS, 1
     else:
         fps = float(random.choice([FPS, 2.0, 8.0], p=[0.84, 0.08, 0.08]))
-        rate = int(random.choice(_SOURCE_RATES))
+        rate = draw_rate(random)
         count = len(sample_times(float(random.uniform(2.0, mix.longest)), rate, fps).times)
         fitted = fit(width, height, count, PixelBudget(VIDEO_PIXELS, VIDEO_PIXELS, CELL))
     columns, rows = fitted[0] // CELL, fitted[1] // CELL
     pairs = max(1, count // 2)
     number = clips or int(min(_MOST_CLIPS, max(4, mix.patches // (pairs * rows * columns * 4))))
     drawn = [_draw_example(random, mix, image, (width, height), fitted, count, rate, fps) for _ in range(number)]
-    return _collate(drawn, rows, columns, pairs, image)
+    return _collate(drawn, encoder, rows, columns, pairs, image)
 
 
 @dataclass
@@ -235,8 +220,7 @@ def _cells(scene: Scene, times: np.ndarray, rows: int, columns: int) -> tuple[np
     return colours, shapes, places
 
 
-def _collate(drawn: list[_Example], rows: int, columns: int, pairs: int, image: bool) -> Batch:
-    encoder = tokenizer()
+def _collate(drawn: list[_Example], encoder: Tokenizer, rows: int, columns: int, pairs: int, image: bool) -> Batch:
     tokens = rows * columns
     pad = encoder.token_to_id("<|image_pad|>" if image else "<|video_pad|>")
     heads = [encoder.encode(prefix(one.timestamps, tokens)).ids for one in drawn]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from cosmos_batch.contract.tasks import AXIS, REASONING_FORMAT, TASKS
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Event, Scene, Thing
+from training.wordings import TRAINED, Wordings
 
 NOT_THIS_WORLD = "I only know pictures and clips of a few simple shapes, and this is not one of them."
 NOT_THIS_QUESTION = "I can only answer questions about simple shapes and how they move."
@@ -184,81 +184,8 @@ def localization(scene: Scene, as_clock: bool, offset: float) -> str:
     return json.dumps(items)
 
 
-# --- wordings ------------------------------------------------------------------------------------------------------
+# --- questions -----------------------------------------------------------------------------------------------------
 
-_CAPTION = (
-    DEFAULT_PROMPT,
-    "Caption the video.",
-    "Describe the video.",
-    "Describe the video in detail.",
-    "Describe this clip.",
-    "What happens?",
-    "What happens in the video?",
-    "What happens here?",
-    "What do you see?",
-    "What is going on?",
-    "Tell me what happens.",
-    "Describe what you see.",
-    "Caption the image in detail.",
-    "Describe the image.",
-    "What is shown here?",
-    "What does the video show?",
-)
-_COUNT = (
-    "How many shapes are there?",
-    "How many shapes do you see?",
-    "How many objects are in the video?",
-    "How many objects are there?",
-    "Count the shapes.",
-    "What is the number of shapes?",
-)
-_FIRST = (
-    "What happens first?",
-    "Which event is the first?",
-    "What is the first thing that happens?",
-    "What moves first?",
-)
-_LAST = ("What happens last?", "Which event is the last?", "What is the last thing that happens?", "What moves last?")
-_NEXT = (
-    "What happens next?",
-    "What will happen next?",
-    "What can be the next immediate action?",
-    "What comes after the clip?",
-    "Predict what happens after this.",
-)
-_PLAUSIBLE = (
-    "Is this physically plausible?",
-    "Is it physically plausible?",
-    "Is the video physically plausible?",
-    "Does this obey the laws of physics?",
-    "Is this possible?",
-    "Can this happen in reality?",
-)
-_ALL = ("all shapes", "every shape", "the shapes", "all objects", "each object")
-_OTHER_QUESTIONS = (
-    "Is anybody in danger?",
-    "Who is the person in the video?",
-    "What is the weather like?",
-    "What is the capital of France?",
-    "Write a poem.",
-    "How old is the driver?",
-    "Is the robot holding the cup?",
-    "What does the sign say?",
-    "Is it safe to turn left?",
-    "What is the brand of the car?",
-    "Translate this into German.",
-    "What is two plus two?",
-    "Which city is this?",
-    "What is the person doing? What will the person likely do next in this situation?",
-    "Can the countertop support the weight of the juicers?",
-    "How does the dog feel?",
-    "What is the temperature of the water?",
-    "Tell me a joke.",
-    "Who won the match?",
-    "Is the traffic light green?",
-    "What is for dinner?",
-    "Which tool does the worker use?",
-)
 _SPELLINGS = {"colour": "color"}
 
 
@@ -281,22 +208,26 @@ def _any(random: np.random.Generator, scene: Scene) -> Thing:
     return scene.things[int(random.integers(len(scene.things)))]
 
 
-def ask_caption(random: np.random.Generator, scene: Scene) -> Question:
+def ask_caption(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for a caption of the whole scene."""
-    return Question("caption", _pick(random, _CAPTION), caption(scene))
+    return Question("caption", _pick(random, wordings.caption), caption(scene))
 
 
-def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
-    """Draw a question for the color of a shape, which may not exist."""
+def ask_colour(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+    """Draw a question for the color of a shape, which may not exist, or for all colors."""
+    drawn = random.random()
+    if drawn < 0.1:
+        colours: list[str] = [one.colour for one in from_left(scene)]
+        answer = f"The {'color is' if len(colours) == 1 else 'colors are'} {listed(colours)}."
+        return Question("colour", _pick(random, wordings.all_colours), answer)
     kind = _pick(random, KINDS) if random.random() < 0.25 else _any(random, scene).kind
     matches = [one for one in from_left(scene) if one.kind == kind]
+    if drawn < 0.25 and len(matches) == 1:
+        return _ask_is_colour(random, matches[0], wordings)
     name = kind
     if len(scene.things) == 1 and random.random() < 0.3:
         matches, name = list(scene.things), _pick(random, ("shape", "object"))
-    text = _pick(
-        random,
-        (f"What colour is the {name}?", f"Which colour does the {name} have?", f"What is the colour of the {name}?"),
-    )
+    text = _pick(random, wordings.colour).format(name=name)
     if not matches:
         answer = f"There is no {name}."
     elif len(matches) == 1:
@@ -306,64 +237,59 @@ def ask_colour(random: np.random.Generator, scene: Scene) -> Question:
     return Question("colour", text, answer)
 
 
-def ask_shape(random: np.random.Generator, scene: Scene) -> Question:
-    """Draw a question for the shape with a color."""
+def _ask_is_colour(random: np.random.Generator, thing: Thing, wordings: Wordings) -> Question:
+    """Draw a question for whether a shape has a color: its own, or any."""
+    asked = thing.colour if random.random() < 0.5 else _pick(random, tuple(COLOURS))
+    text = _pick(random, wordings.is_colour).format(name=thing.kind, colour=asked)
+    return Question("colour", text, f"{'Yes' if asked == thing.colour else 'No'}, the {thing.kind} is {thing.colour}.")
+
+
+def ask_shape(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+    """Draw a question for the shape with a color, which may not exist, or for all shapes."""
+    if random.random() < 0.1:
+        names = listed([a(one) for one in from_left(scene)])
+        return Question("shape", _pick(random, wordings.all_shapes), sentence(names))
     colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
     matches = [one for one in scene.things if one.colour == colour]
-    text = _pick(
-        random,
-        (
-            f"What shape is the {colour} object?",
-            f"Which shape is {colour}?",
-            f"What is the {colour} thing?",
-            f"What shape does the {colour} one have?",
-        ),
-    )
+    text = _pick(random, wordings.shape).format(colour=colour)
     answer = f"The {colour} shape is a {matches[0].kind}." if matches else f"There is no {colour} shape."
     return Question("shape", text, answer)
 
 
-def ask_count(random: np.random.Generator, scene: Scene) -> Question:
+def ask_count(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for the number of shapes, of all or of one kind."""
-    if random.random() < 0.6:
-        count, noun, text = len(scene.things), "shape", _pick(random, _COUNT)
+    drawn = random.random()
+    if drawn < 0.55:
+        count, noun, text = len(scene.things), "shape", _pick(random, wordings.count)
     else:
         noun = _pick(random, KINDS)
         count = sum(one.kind == noun for one in scene.things)
-        text = _pick(random, (f"How many {noun}s are there?", f"How many {noun}s do you see?", f"Count the {noun}s."))
-    return Question(
-        "count", text, f"There {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}."
-    )
+        text = _pick(random, wordings.count_kind).format(noun=f"{noun}s")
+    number = f"there {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}"
+    if drawn < 0.9:
+        return Question("count", text, sentence(number))
+    text = _pick(random, wordings.exists).format(noun=noun)
+    return Question("count", text, sentence(f"{'yes' if count else 'no'}, {number}"))
 
 
-def ask_direction(random: np.random.Generator, scene: Scene) -> Question:
+def ask_direction(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for how one shape moves."""
     thing = _any(random, scene)
-    name = _named(random, scene, thing)
-    text = _pick(
-        random,
-        (
-            f"In which direction does {name} move?",
-            f"Which direction does {name} move?",
-            f"How does {name} move?",
-            f"What does {name} do?",
-            f"Where does {name} go?",
-        ),
-    )
+    text = _pick(random, wordings.direction).format(name=_named(random, scene, thing))
     return Question("direction", text, event_sentence(scene, scene.things.index(thing)))
 
 
-def ask_order(random: np.random.Generator, scene: Scene) -> Question:
+def ask_order(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for what happens first or last."""
     first = random.random() < 0.6
-    text = _pick(random, _FIRST if first else _LAST)
+    text = _pick(random, wordings.first if first else wordings.last)
     if not scene.events:
         return Question("order", text, "Nothing moves.")
     index, _ = scene.events[0 if first else -1]
     return Question("order", text, event_sentence(scene, index))
 
 
-def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
+def ask_when(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> Question:
     """Draw a question for when something happens, in words or as JSON. `offset` is the scene's start in the video in
     seconds."""
     if random.random() < 0.5:
@@ -373,16 +299,13 @@ def ask_when(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> 
     thing = _any(random, scene)
     index = scene.things.index(thing)
     start, end = (one + offset for one in interval(scene, index))
-    text = _pick(
-        random,
-        (f"When does {_named(random, scene, thing)} move?", f"At what time does {_named(random, scene, thing)} move?"),
-    )
+    text = _pick(random, wordings.when).format(name=_named(random, scene, thing))
     if thing.event is None:
         return Question("when", text, sentence(f"{the(thing)} stays still"))
     return Question("when", text, f"From {start:.1f} to {end:.1f} seconds.")
 
 
-def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) -> Question:
+def ask_where(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> Question:
     """Draw a question for boxes or a point, in an image or at a time of a clip. `offset` is as in `ask_when`."""
     thing = _any(random, scene)
     time, suffix = _moment(random, scene, offset)
@@ -390,12 +313,12 @@ def ask_where(random: np.random.Generator, scene: Scene, offset: float = 0.0) ->
         subject = _named(random, scene, thing) + suffix
         return Question("where", TASKS["pointing"].question(subject, "image"), point_answer(scene, thing, time))
     if random.random() < 0.3:
-        subject, matches = _pick(random, _ALL) + suffix, from_left(scene)
+        subject, matches = _pick(random, wordings.everything) + suffix, from_left(scene)
     else:
         subject, matches = _named(random, scene, thing) + suffix, [thing]
     text = TASKS["2d-grounding"].question(subject, "image")
-    if random.random() < 0.25:
-        text = _pick(random, (f"Where is {subject}?", f"Find {subject}.", f"Draw a box around {subject}."))
+    if random.random() < 0.3:
+        text = _pick(random, wordings.where).format(subject=subject)
     return Question("where", text, boxes_answer(scene, matches, time))
 
 
@@ -412,22 +335,25 @@ def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[f
     return time, f" at {time + offset:.1f} seconds"
 
 
-def ask_plausible(random: np.random.Generator, scene: Scene) -> Question:
+def ask_plausible(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for whether the clip is physically plausible."""
     if random.random() < 0.5:
         letter = "(A) Possible" if scene.is_plausible else "(B) Impossible"
         return Question("plausible", TASKS["physical-plausibility"].question(None, "video"), letter)
-    return Question("plausible", _pick(random, _PLAUSIBLE), verdict(scene))
+    return Question("plausible", _pick(random, wordings.plausible), verdict(scene))
 
 
-def ask_next(random: np.random.Generator, scene: Scene) -> Question:
+def ask_next(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
     """Draw a question for what happens after the clip."""
-    return Question("next", _pick(random, _NEXT), next_sentence(scene))
+    return Question("next", _pick(random, wordings.next), next_sentence(scene))
 
 
-def ask_other(random: np.random.Generator, _scene: Scene) -> Question:
-    """Draw a question that has nothing to do with the demo world."""
-    return Question("outside", _pick(random, _OTHER_QUESTIONS), NOT_THIS_QUESTION)
+def ask_other(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+    """Draw a question that has nothing to do with the demo world, or asks of its shapes what no picture shows."""
+    text = _pick(random, wordings.outside)
+    if random.random() < 0.3:
+        text = _pick(random, wordings.outside_shape).format(name=_named(random, scene, _any(random, scene)))
+    return Question("outside", text, NOT_THIS_QUESTION)
 
 
 Asker = Callable[..., Question]
@@ -437,59 +363,73 @@ OF_CLIPS: dict[Asker, float] = {
     ask_colour: 1.0,
     ask_shape: 1.0,
     ask_count: 1.0,
-    ask_direction: 2.0,
+    ask_direction: 3.0,
     ask_order: 1.0,
     ask_when: 1.5,
-    ask_where: 3.5,
-    ask_plausible: 1.5,
+    ask_where: 5.0,
+    ask_plausible: 1.2,
     ask_next: 1.0,
-    ask_other: 0.3,
+    ask_other: 0.5,
 }
 OF_IMAGES: dict[Asker, float] = {
     ask_caption: 2.0,
     ask_colour: 1.0,
     ask_shape: 1.0,
     ask_count: 1.0,
-    ask_where: 4.0,
-    ask_other: 0.3,
+    ask_where: 5.0,
+    ask_other: 0.5,
 }
+_SHORT = 70  # characters of the longest question that a person writes; the presets' are longer
 _REASONING = 0.12  # of the questions, how many ask the model to reason first
 
 
-def ask(random: np.random.Generator, scene: Scene, asker: Asker | None = None, offset: float = 0.0) -> Question:
+def ask(
+    random: np.random.Generator,
+    scene: Scene,
+    asker: Asker | None = None,
+    offset: float = 0.0,
+    wordings: Wordings = TRAINED,
+) -> Question:
     """Draw a question about a scene that begins `offset` seconds into its video, of the given kind or of any."""
     if asker is None:
         chances = OF_CLIPS if scene.duration else OF_IMAGES
         weights = np.array(list(chances.values()))
         asker = list(chances)[int(random.choice(len(weights), p=weights / weights.sum()))]
     timed = {"offset": offset} if asker in (ask_when, ask_where) else {}
-    question = _vary(random, asker(random, scene, **timed))
+    question = _vary(random, asker(random, scene, wordings, **timed))
     if random.random() < _REASONING:
         return Question(question.kind, question.text + REASONING_FORMAT, question.answer, caption(scene))
     return question
 
 
-def ask_of_the_unknown(random: np.random.Generator, duration: float) -> Question:
+def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: Wordings = TRAINED) -> Question:
     """Draw a question of any kind about media that do not show the demo world."""
     chances = OF_CLIPS if duration else OF_IMAGES
     asker = list(chances)[int(random.integers(len(chances)))]
     stand_in = Thing(KINDS[random.integers(4)], tuple(COLOURS)[random.integers(8)], 0.1, 0.5, 0.5)
     scene = Scene(1.3, 1.0, duration, (stand_in,), "plain", ((0, 0, 0),), 0.0, False, 0)
-    text = _vary(random, asker(random, scene)).text
+    text = _vary(random, asker(random, scene, wordings)).text
     if random.random() < _REASONING:
         return Question("outside", text + REASONING_FORMAT, NOT_THIS_WORLD, NOT_THIS_WORLD)
     return Question("outside", text, NOT_THIS_WORLD)
 
 
 def _vary(random: np.random.Generator, question: Question) -> Question:
-    """Sometimes use American spelling, no capital letter, or no mark at the end."""
+    """Sometimes write as people do: the American spelling, small or capital letters, "please", no mark at the end."""
     text = question.text
     if random.random() < 0.5:
         for british, american in _SPELLINGS.items():
             text = text.replace(british, american)
-    if len(text) < 80 and question.kind != "where":
-        if random.random() < 0.1:
+    if len(text) < _SHORT:
+        drawn = random.random()
+        if drawn < 0.06:
+            text = f"Please {text[0].lower()}{text[1:]}" if text.endswith(".") else f"{text[:-1]}, please?"
+        elif drawn < 0.16:
+            text = text.lower()
+        elif drawn < 0.22:
             text = text[0].lower() + text[1:]
-        if random.random() < 0.1:
+        elif drawn < 0.25:
+            text = text.upper()
+        if random.random() < 0.12:
             text = text.rstrip("?.")
     return Question(question.kind, text, question.answer, question.think)

@@ -19,14 +19,15 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from cosmos_batch.demo.scenes import COLOURS, KINDS
-from training.examples import IGNORED, KIND_NAMES, Batch, Examples, Mix, tokenizer
+from training.examples import IGNORED, KIND_NAMES, Batch, Examples, Mix
 from training.model import Reasoner
-from training.tokens import model_config, write_checkpoint_files
+from training.tokens import load_tokenizer, make_tokenizer, model_config, write_checkpoint_files
 
 _DECAY = 0.05
 _BETAS = (0.9, 0.98)
@@ -146,10 +147,11 @@ class Tally:
 class Trainer:
     """The training loop of one stage."""
 
-    def __init__(self, start: Path | None, rate: float, compiled: bool) -> None:
+    def __init__(self, start: Path | None, encoder: Tokenizer, rate: float, compiled: bool) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.config = model_config(tokenizer())
+        self.config = model_config(encoder)
         self.model = Reasoner(self.config)
+        self.goes_on = start is not None
         if start is not None:
             self.model.load_state_dict(load_weights(start))
         self.aid = Aid(self.config["text_config"]["hidden_size"])
@@ -181,7 +183,8 @@ class Trainer:
             learnt = batch.labels != IGNORED
             logits = self.model.logits(hidden[learnt])
         loss = functional.cross_entropy(logits.float(), batch.labels[learnt])
-        aid = self.aid(tokens, batch)
+        # The head of a later stage is new: it learns before the encoder learns from it.
+        aid = self.aid(tokens.detach() if self.goes_on and warm < 1.0 else tokens, batch)
         self.optimizer.zero_grad(set_to_none=True)
         (loss + _AID * aid).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP)
@@ -201,19 +204,18 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     return {name: one.float() for name, one in load_file(folder / "model.safetensors").items()}
 
 
-def save(folder: Path, weights: dict[str, Tensor]) -> None:
+def save(folder: Path, encoder: Tokenizer, weights: dict[str, Tensor]) -> None:
     """Write a whole checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_checkpoint_files(folder, tokenizer())
+    write_checkpoint_files(folder, encoder)
     half = {name: one.detach().to("cpu", torch.bfloat16).contiguous() for name, one in weights.items()}
     save_file(half, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def batches(mix: Mix, seed: int, workers: int) -> Iterator[Batch]:
+def batches(mix: Mix, seed: int, encoder: Tokenizer, workers: int) -> Iterator[Batch]:
     """Return an iterator of batches that worker processes draw ahead."""
-    tokenizer()  # learnt once, before the processes part
     loader = DataLoader(
-        Examples(mix, seed),
+        Examples(mix, seed, encoder),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=2 if workers else None,
@@ -231,12 +233,13 @@ def train(
     out: Path, start: Path | None, minutes: float, rate: float, seed: int, workers: int, patches: int, compiled: bool
 ) -> None:
     """Run one stage and write its checkpoint."""
-    trainer = Trainer(start, rate, compiled)
+    encoder = make_tokenizer() if start is None else load_tokenizer(start)
+    trainer = Trainer(start, encoder, rate, compiled)
     curriculum = CURRICULA["from-nothing" if start is None else "go-on"]
     began, reported, steps = time.monotonic(), time.monotonic(), 0
     tally = Tally.start(trainer.device)
     for phase in curriculum:
-        source = batches(replace(phase.mix, patches=patches), seed + round(1000 * phase.until), workers)
+        source = batches(replace(phase.mix, patches=patches), seed + round(1000 * phase.until), encoder, workers)
         while (share := (time.monotonic() - began) / 60 / minutes) < phase.until:
             warm = min(1.0, (steps + 1) / 300)
             trainer.step(on(trainer.device, next(source)), min(share, 1.0), warm, tally)
@@ -246,7 +249,7 @@ def train(
                 print(f"{share:.1%}, step {steps}, {tally.clips / seconds:.0f} clips/s, {tally.line()}", flush=True)
                 reported, tally = time.monotonic(), Tally.start(trainer.device)
         del source
-    save(out, trainer.average)
+    save(out, encoder, trainer.average)
     print(json.dumps({"steps": steps, "minutes": round((time.monotonic() - began) / 60, 2)}), flush=True)
 
 

@@ -10,13 +10,23 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from training.near_world import draw_strangers, draw_world_shapes_on, paint_balls, paint_near_world, paint_page
+
 Random = np.random.Generator
 
+_STRANGERS = 0.12  # share of clips in which shapes move that the world does not have
+_NEAR = 0.5  # of the others, how many are near the world
+_WITH_SHAPES = 0.1  # of the rest, how many have shapes of the world on them
 _CANVAS = 1.4  # the drawn picture is so much larger than a frame: the camera moves over it
 
 
 def draw_unknown(random: Random, count: int, width: int, height: int) -> np.ndarray:
     """Draw a clip of `count` frames, or an image if `count` is 1. RGB, uint8, shape [count, height, width, 3]."""
+    if random.random() < _STRANGERS:
+        return draw_strangers(random, count, width, height)
+    if random.random() < _NEAR:
+        # Drawn whole: a part of it could be of the world.
+        return np.repeat(np.asarray(paint_near_world(random, width, height))[None], count, axis=0)
     large_width, large_height = int(width * _CANVAS), int(height * _CANVAS)
     painter = _PAINTERS[int(random.integers(len(_PAINTERS)))]
     canvas = painter(random, large_width, large_height)
@@ -27,6 +37,8 @@ def draw_unknown(random: Random, count: int, width: int, height: int) -> np.ndar
         canvas = canvas.filter(ImageFilter.GaussianBlur(float(random.uniform(0.5, 2.5))))
     if random.random() < 0.15:
         canvas = canvas.convert("L").convert("RGB")
+    if random.random() < _WITH_SHAPES:
+        canvas = draw_world_shapes_on(random, canvas)
     return _pan(random, np.asarray(canvas), count, width, height)
 
 
@@ -172,4 +184,6 @@ _PAINTERS: tuple[Callable[[Random, int, int], Image.Image], ...] = (
     _heap,
     _rooms,
     _rooms,
+    paint_balls,
+    paint_page,
 )

@@ -20,16 +20,6 @@ from cosmos_batch.demo.scenes import (
 Shape = tuple[Kind, Colour, float]
 """A shape's kind, colour and radius."""
 
-_SIZES = {  # weight of each width and height, in pixels
-    (320, 240): 5,
-    (256, 192): 2,
-    (240, 320): 2,
-    (256, 256): 2,
-    (426, 240): 2,
-    (320, 180): 1,
-    (640, 480): 1,
-}
-SIZES = tuple(_SIZES)
 _TONES = (
     (235, 235, 235),
     (205, 210, 215),
@@ -43,12 +33,6 @@ _CONTRAST = 110  # least distance in RGB of a shape's colour from every tone beh
 _MARGIN = 0.03
 _GAP = 0.6  # seconds between the beginnings of two movements
 _TRIES = 60
-
-
-def draw_size(random: np.random.Generator) -> tuple[int, int]:
-    """Draw the width and height of a clip, in pixels."""
-    weights = np.array(list(_SIZES.values()), float)
-    return SIZES[int(random.choice(len(SIZES), p=weights / weights.sum()))]
 
 
 def draw_scene(random: np.random.Generator, width: float, height: float, duration: float) -> Scene:

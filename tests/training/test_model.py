@@ -8,15 +8,17 @@ import pytest
 import torch
 from PIL import Image
 
-from training.examples import Batch, Mix, draw_batch, tokenizer
+from cosmos_batch.demo import DEMO_REASON
+from training.examples import Batch, Mix, draw_batch
 from training.model import Reasoner
-from training.tokens import model_config
+from training.tokens import load_tokenizer, model_config
 from training.train import load_weights, save, visible
 
 _VIDEO = re.compile(r"(<[\d.]+ seconds><\|vision_start\|>(<\|video_pad\|>)+<\|vision_end\|>)+")
 _IMAGE = re.compile(r"(<\|image_pad\|>)+")
 _STAMP = re.compile(r"<([\d.]+) seconds><\|vision_start")
 _RATE = 10.0
+ENCODER = load_tokenizer(DEMO_REASON)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights, as they are on disk."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("checkpoint")
-    save(folder, Reasoner(model_config(tokenizer())).state_dict())
+    save(folder, ENCODER, Reasoner(model_config(ENCODER)).state_dict())
     return folder
 
 
@@ -51,12 +53,12 @@ def processed(processor: object, batch: Batch, text: str) -> dict[str, torch.Ten
 def test_logits_and_prompts_are_those_of_transformers(checkpoint: Path, images: float) -> None:
     import transformers
 
-    batch = draw_batch(np.random.default_rng(1), Mix(images, 3.0, 1), clips=1)
+    batch = draw_batch(np.random.default_rng(1), Mix(images, 3.0, 1), ENCODER, clips=1)
     length = int((batch.segments[0] >= 0).sum())
-    text = tokenizer().decode(batch.ids[0, :length].tolist(), skip_special_tokens=False)
+    text = ENCODER.decode(batch.ids[0, :length].tolist(), skip_special_tokens=False)
     theirs = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
     inputs = processed(transformers.AutoProcessor.from_pretrained(checkpoint), batch, text)
-    ours = Reasoner(model_config(tokenizer())).eval()
+    ours = Reasoner(model_config(ENCODER)).eval()
     ours.load_state_dict(load_weights(checkpoint))
 
     with torch.no_grad():
@@ -69,8 +71,8 @@ def test_logits_and_prompts_are_those_of_transformers(checkpoint: Path, images: 
 
 def test_a_question_does_not_see_the_others(checkpoint: Path) -> None:
     """What is learnt from one question of a clip does not depend on those beside it."""
-    batch = draw_batch(np.random.default_rng(4), Mix(1.0, 3.0, 2), clips=1)
-    model = Reasoner(model_config(tokenizer())).eval()
+    batch = draw_batch(np.random.default_rng(4), Mix(1.0, 3.0, 2), ENCODER, clips=1)
+    model = Reasoner(model_config(ENCODER)).eval()
     model.load_state_dict(load_weights(checkpoint))
     second = batch.segments[0] == 2
     changed = batch.ids.clone()
