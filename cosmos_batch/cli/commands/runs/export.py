@@ -1,0 +1,84 @@
+"""`cosmos-batch runs export`: the answers of a run as one file for another program."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.output import OutputTarget, output_target
+from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
+from cosmos_batch.cli.runs.objects import RunObjects, run_objects
+from cosmos_batch.contract.runs import ResultLine
+
+
+@click.command(
+    cls=CosmosCommand,
+    examples=[
+        "cosmos-batch runs export RUN --format parquet --output answers.parquet",
+        "cosmos-batch runs export RUN --format csv --output answers.csv --force",
+        "cosmos-batch runs export RUN --format fiftyone --output dataset/",
+    ],
+)
+@click.argument("run", metavar="RUN")
+@option(
+    "--format", "name", type=click.Choice(list(FORMATS)), required=True,
+    help="; ".join(f"{name}: {one.description}" for name, one in FORMATS.items()) + ".",
+)  # fmt: skip
+@option("--output", metavar="PATH", required=True, help="Save there; in a folder, as RUN with the format's ending.")
+@option("--force", is_flag=True, help="Replace a file that exists. Without it, it is kept.")
+def command(run: str, name: str, output: str, force: bool) -> int:
+    """Save the answers and errors of a run as one table, list or dataset.
+
+    A run that goes on is exported as far as it is.
+    """
+    chosen = FORMATS[name]
+    target = _target(chosen, output, force)
+    objects = run_objects(deployments.find(), run)
+    objects.request()
+    counted = _Counted(objects.lines())
+    notes: list[str] = []
+    path = target.save(f"{run}{chosen.ending}", lambda path: notes.extend(chosen.write(objects, iter(counted), path)))
+    print(path)
+    for note in [f"{counted.count:,} items of {run}", *notes, *_what_is_missing(objects, counted.count)]:
+        inform(note)
+    return 0
+
+
+class _Counted:
+    """Counts lines as they are taken."""
+
+    def __init__(self, lines: Iterator[ResultLine]) -> None:
+        self._lines = lines
+        self.count = 0
+
+    def __iter__(self) -> Iterator[ResultLine]:
+        for line in self._lines:
+            self.count += 1
+            yield line
+
+
+def _target(chosen: ExportFormat, output: str, force: bool) -> OutputTarget:
+    """Return where to save. Raises WrongCall where something is there; a folder is never replaced."""
+    if chosen.ending:
+        target = output_target(output, force, None)
+        assert target is not None, "--output is required"
+        return target
+    path = Path(output).expanduser()
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise WrongCall(f"{path} exists and is no empty folder.", "Name a new folder.")
+    return OutputTarget(path, is_folder=False, force=True)
+
+
+def _what_is_missing(objects: RunObjects, exported: int) -> list[str]:
+    """Return what to say of items without a line."""
+    items = sum(shard.items for shard in objects.shards())
+    if exported >= items:
+        return []
+    return [
+        f"{items - exported:,} of {items:,} items are not in it: they have not ended, or their shard has not. "
+        f"Export again later; `cosmos-batch runs watch {objects.run}` shows how far it is."
+    ]

@@ -1,0 +1,99 @@
+"""Read the objects of a run in the state bucket: what was asked, and the lines and the summary that it left."""
+
+import heapq
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.runs.read_ahead import read_ahead
+from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunRequest, RunSummary, ShardRef
+from cosmos_batch.contract.s3 import S3Location
+
+RESULTS, ERRORS = "results", "errors"  # folders of a run with its lines
+_READ_AHEAD = 8  # objects with lines that are held in memory at once, at most
+_SHARDS = TypeAdapter(list[ShardRef])
+
+
+@dataclass(frozen=True)
+class RunObjects:
+    """The objects of one run. Lines are read shard by shard, so that a run of any size takes the same memory."""
+
+    s3: Any
+    bucket: str
+    run: str
+
+    @property
+    def uri(self) -> str:
+        """Return where all objects of the run lie."""
+        return S3Location(self.bucket, self._key("")).uri
+
+    def request(self) -> RunRequest:
+        """Return what was asked. Raises CliError where there is no such run."""
+        text = self._read(self._key("run.json"))
+        if text is None:
+            raise no_such_run(self.run)
+        return RunRequest.model_validate_json(text)
+
+    def shards(self) -> list[ShardRef]:
+        """Return the shards in their order; none before the run is written completely."""
+        text = self._read(self._key("shards.json"))
+        return [] if text is None else _SHARDS.validate_json(text)
+
+    def summary(self) -> RunSummary | None:
+        """Return the summary, or None while the run goes on."""
+        text = self._read(self._key("summary.json"))
+        return None if text is None else RunSummary.model_validate_json(text)
+
+    def lines(self, *folders: str) -> Iterator[ResultLine]:
+        """Yield the lines of the shards that have ended, from `results/` and `errors/` or from those folders alone.
+
+        Raises CliError for a line that cannot be read.
+        """
+        listings = [self._keys(folder) for folder in folders or (RESULTS, ERRORS)]
+        keys = heapq.merge(*listings, key=lambda key: key.rpartition("/")[2])
+        for key, text in read_ahead(self._read, keys, _READ_AHEAD):
+            # An object that a retry has removed since it was listed has no lines any more.
+            for number, line in enumerate((text or b"").splitlines(), start=1):
+                yield self._parse(line, key, number)
+
+    def _parse(self, line: bytes, key: str, number: int) -> ResultLine:
+        try:
+            return ResultLine.model_validate_json(line)
+        except ValidationError as error:
+            raise CliError(
+                f"Line {number} of {S3Location(self.bucket, key).uri} is no result of a run: {explain(error)}",
+                "A newer release may have written it: update this command to the release that is deployed.",
+            ) from error
+
+    def _keys(self, folder: str) -> Iterator[str]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._key(f"{folder}/"))
+        return (entry["Key"] for page in pages for entry in page.get("Contents", []))
+
+    def _read(self, key: str) -> bytes | None:
+        """Return the content of an object, or None where there is none."""
+        try:
+            content: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except self.s3.exceptions.NoSuchKey:
+            return None
+        return content
+
+    def _key(self, name: str) -> str:
+        return f"runs/{self.run}/{name}"
+
+
+def run_objects(deployment: Deployment, run: str) -> RunObjects:
+    """Return the objects of a run. Raises WrongCall for what is no name of a run."""
+    if not re.fullmatch(RUN_ID, run):
+        raise WrongCall(f"{run!r} is no id of a run.", "`cosmos-batch runs list` lists the runs.")
+    return RunObjects(deployment.clients("s3"), deployment.state_bucket, run)
+
+
+def no_such_run(run: str) -> CliError:
+    """Return the error of a command that names a run which does not exist here."""
+    return CliError(f"There is no run {run} here.", "`cosmos-batch runs list` lists the runs.")

@@ -1,0 +1,56 @@
+"""The command that exports a run."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.main import main
+from tests.support.run_objects import answered, failed, put_run
+
+
+@pytest.fixture(autouse=True)
+def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a run of two shards that have ended and one that has not."""
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    put_run(deployment.clients("s3"), "r", [[answered("a"), failed("b")], [answered("c")], 200])
+
+
+def test_a_half_written_run_is_exported_as_far_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "answers.csv"
+    assert main(["runs", "export", "r", "--format", "csv", "--output", str(path)]) == 0
+    printed = capsys.readouterr()
+    with path.open(encoding="utf-8", newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == ["a", "b", "c"]
+    assert printed.out == f"{path}\n"
+    assert "3 items of r" in printed.err and "200 of 203 items are not in it" in printed.err
+
+
+def test_a_file_is_kept_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("mine")
+    arguments = ["runs", "export", "r", "--format", "csv", "--output", str(path)]
+    assert main(arguments) == 2 and path.read_text() == "mine"
+    assert "--force" in capsys.readouterr().err
+    assert main([*arguments, "--force"]) == 0 and path.read_text() != "mine"
+
+
+def test_a_folder_takes_a_file_named_after_the_run(tmp_path: Path) -> None:
+    assert main(["runs", "export", "r", "--format", "parquet", "--output", f"{tmp_path}/"]) == 0
+    assert (tmp_path / "r.parquet").is_file()
+
+
+def test_a_folder_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    arguments = ["runs", "export", "r", "--format", "fiftyone", "--output", str(tmp_path / "mine"), "--force"]
+    assert main(arguments) == 2 and (tmp_path / "mine" / "file").is_file()
+    assert "Name a new folder" in capsys.readouterr().err
+
+
+def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "export", "x", "--format", "csv", "--output", str(tmp_path / "x.csv")]) == 1
+    assert "There is no run x here" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
