@@ -16,6 +16,7 @@ OURS = (
     "jsonschema",
     "opencv-python-headless",
     "pillow",
+    "pillow-heif",
     "pydantic",
     "httpx2",
     "tokenizers",

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
-VIDEO_EXTENSIONS = (".mp4", ".mov", ".avi", ".mkv", ".webm")
-IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
+# A GIF is a video, also one of a single picture: FFmpeg reads it as such. An animated WebP is an image by its name, and
+# is shown to a model as a video.
+VIDEO_EXTENSIONS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".ts", ".gif")
+IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".heic")
 EXTENSIONS = VIDEO_EXTENSIONS + IMAGE_EXTENSIONS
 
 Medium = Literal["image", "video"]  # the kind of a file
@@ -18,6 +20,6 @@ def extension(name: str) -> str:
 def medium_of(*names: str) -> Medium:
     """Return "video" if any of the named files is one by its extension, else "image".
 
-    The worker compares the content of each file with its name.
+    Planning never looks into a file; the worker reads each as what its content is.
     """
     return "image" if all(extension(name) in IMAGE_EXTENSIONS for name in names) else "video"

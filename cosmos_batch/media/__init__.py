@@ -23,6 +23,7 @@ from cosmos_batch.media.pixel_budget import PixelBudget
 from cosmos_batch.media.previews import write_contact_sheet, write_gif
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe, upright_size
 from cosmos_batch.media.rewriting import rewrite_video
+from cosmos_batch.media.signatures import note_on_name
 from cosmos_batch.media.sound import Sound
 from cosmos_batch.media.writing import exact_rate, write_image, write_video
 
@@ -43,6 +44,7 @@ __all__ = [
     "frames_at_size",
     "image_at_size",
     "label_failures",
+    "note_on_name",
     "probe",
     "read_actions",
     "read_image",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import av
@@ -10,8 +11,9 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
+from cosmos_batch.media.animations import as_matroska
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.signatures import identify_file
+from cosmos_batch.media.signatures import ANIMATED_WEBP, MATROSKA, identify_file
 
 DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
 DECODER_THREADS = 4  # for each video; a worker decodes many at once
@@ -23,7 +25,8 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a file, and yield its container and its first video stream.
 
     FFmpeg may use no protocol but `file` and only the demuxer that belongs to the file's signature. Its decoders refuse
-    frames of more pixels than VIDEO_PIXEL_LIMIT before they allocate them.
+    frames of more pixels than VIDEO_PIXEL_LIMIT before they allocate them. An animated WebP, for which FFmpeg has no
+    demuxer, is decoded with Pillow and opened as a Matroska file in memory.
 
     Raises
     ------
@@ -31,10 +34,12 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         InvalidInput where the container is damaged, holds no video, or holds one that cannot be decoded.
     """
     options = {"protocol_whitelist": "file", "max_pixels": str(VIDEO_PIXEL_LIMIT)}
+    file_format = identify_file(path)
+    source: str | BytesIO = f"file:{path}"
+    if file_format == ANIMATED_WEBP:
+        file_format, source = MATROSKA, as_matroska(path)
     try:
-        container = av.open(
-            f"file:{path}", "r", format=identify_file(path).opener, options=options, metadata_errors="replace"
-        )
+        container = av.open(source, "r", format=file_format.opener, options=options, metadata_errors="replace")
     except av.FFmpegError as error:
         raise unusable_file(
             f"The video is truncated or damaged: its index cannot be read ({error.strerror})."

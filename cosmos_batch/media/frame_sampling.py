@@ -27,6 +27,7 @@ _QUARTER_TURN = 90  # degrees
 _MISSING_SECONDS = 0.2  # a gap this much longer than the gaps in the file's index shows that frames were not decoded
 _GAPS_LISTED = 5
 _NOTED_SKIP_SECONDS = 1.0
+_REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than they are presented
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 
 
@@ -266,7 +267,13 @@ def decode_at_times(
 
 
 def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> None:
-    """Seek to the key frame at a time, in seconds of the container's clock. Does nothing if the container cannot."""
+    """Seek to the key frame at a time, in seconds of the container's clock. Does nothing if the container cannot.
+
+    A transport stream has no index: FFmpeg looks for the time at which a frame is decoded, which is before the one at
+    which it is presented, and may end after the key frame.
+    """
+    if container.format.name == "mpegts":
+        seconds -= _REORDERING_SECONDS
     if stream.time_base is not None:
         with suppress(av.FFmpegError):
             container.seek(round(seconds / stream.time_base), stream=stream)

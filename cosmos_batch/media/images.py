@@ -1,5 +1,6 @@
 """Opens still images without decoding them, and reads them at a size that fits the model."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
-from cosmos_batch.media.signatures import identify_file
+from cosmos_batch.media.signatures import HEIC, identify_file
 
 # Pillow's own limit is off: `probing` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
@@ -18,10 +19,25 @@ def open_image(path: Path) -> Image.Image:
 
     Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged.
     """
+    file_format = identify_file(path)
+    if file_format == HEIC:
+        _register_heic()
     try:
-        return Image.open(path, formats=[identify_file(path).opener])
+        return Image.open(path, formats=[file_format.opener])
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise unusable_file(f"The image is damaged: its header cannot be read ({error}).") from error
+
+
+@cache
+def _register_heic() -> None:
+    """Register Pillow's plugin for HEIC, a package of its own. Raises Failure (InvalidInput) where it is missing."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError as error:  # Cosmos Framework's image has the packages that NVIDIA locked
+        raise unusable_file(
+            "The image is in the format HEIC, which cannot be decoded here.", "Convert it to JPEG and upload that."
+        ) from error
+    register_heif_opener()
 
 
 def read_image(path: Path, budget: PixelBudget) -> Image.Image:
@@ -31,8 +47,8 @@ def read_image(path: Path, budget: PixelBudget) -> Image.Image:
     Raises Failure (InvalidInput) where it is truncated or damaged.
     """
     with open_image(path) as image:
-        # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where that is enough.
-        image.draft("RGB", fit(*image.size, 1, budget))
+        if image.format == "JPEG":  # is decoded at 1/2, 1/4 or 1/8 of its size where that is enough
+            image.draft("RGB", fit(*image.size, 1, budget))
         upright = decode_upright(image)
     return upright.resize(fit(*upright.size, 1, budget), Image.Resampling.BICUBIC)
 

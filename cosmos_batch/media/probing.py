@@ -13,8 +13,9 @@ from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
 
-# Formats in which several pictures are an animation. Further pictures in a JPEG are previews and depth maps.
-_ANIMATED = ("PNG", "WEBP")
+# The format in which several pictures are an animation that is not read as a video. Further pictures in a JPEG or HEIC
+# are previews and depth maps.
+_ANIMATED = ("PNG",)
 _SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
 _HALF_TURN = 180  # degrees
 
@@ -38,15 +39,14 @@ class VideoInfo:
 
 
 def probe(path: Path) -> ImageInfo | VideoInfo:
-    """Return what a file is by its content, with which its extension must agree.
+    """Return what a file is by its content. Its extension may be that of another format (see `note_on_name`).
 
-    The header of an image is read, or all packets of a video; no pixel is decoded.
+    The header of an image is read, or all packets of a video; no pixel is decoded, but of an animated WebP.
 
     Raises
     ------
     Failure
-        InvalidInput where the file is empty, not what its extension says, no image or video, too large, truncated, or
-        has no video stream.
+        InvalidInput where the file is empty, no image or video, too large, truncated, or has no video stream.
     """
     file_format = _format_of(path)
     return _probe_image(path) if file_format.medium == "image" else _probe_video(path)
@@ -76,14 +76,11 @@ def _format_of(path: Path) -> Format:
     if path.stat().st_size == 0:
         raise unusable_file("The file is empty (0 bytes).", "Upload it again; the first upload may have been cut off.")
     file_format = identify_file(path)
-    if extension in file_format.extensions:
+    if file_format.medium is not None:
         return file_format
-    if file_format.extensions:
-        remedy = f"Name it {' or '.join(file_format.extensions)} if that is what you meant to upload."
-    else:
-        remedy = f"Upload one of {', '.join(EXTENSIONS)}."
     raise unusable_file(
-        f"The content is {file_format.label}, but the name ends in {extension or 'no extension'}.", remedy
+        f"The content is {file_format.label}, but the name ends in {extension or 'no extension'}.",
+        f"Upload one of {', '.join(EXTENSIONS)}.",
     )
 
 

@@ -1,7 +1,8 @@
 """Identifies a file's format by its first bytes.
 
 FFmpeg's own probing would try some 300 demuxers, playlists and image sequences among them. A hostile file shall reach
-no demuxer but the one on which its signature and its extension agree.
+none but the one demuxer of its signature, which is one of the few of this module. Its name decides nothing: phones and
+web pages save files under the extension of another format.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ HEAD_BYTES = 4096
 class Format:
     """A file format: its name with an article, the extensions it may have, and what opens it.
 
-    `opener` is the name of FFmpeg's demuxer for a video, or of Pillow's plugin for an image. A format without
-    extensions is not accepted; it is listed so that the error can name it.
+    `opener` is the name of FFmpeg's demuxer for a video, or of Pillow's plugin for an image. A format without a medium
+    is not accepted; it is listed so that the error can name it.
     """
 
     label: str
@@ -27,18 +28,23 @@ class Format:
 
 # QuickTime and MP4 have the same demuxer in FFmpeg, and differ in a brand that many tools set wrongly: either extension
 # is accepted. The same holds for Matroska and its subset WebM.
-ISO_MEDIA = Format("an MP4 or QuickTime video", (".mp4", ".mov"), "video", "mov")
+ISO_MEDIA = Format("an MP4 or QuickTime video", (".mp4", ".mov", ".m4v"), "video", "mov")
 MATROSKA = Format("a Matroska or WebM video", (".mkv", ".webm"), "video", "matroska")
 AVI = Format("an AVI video", (".avi",), "video", "avi")
+GIF = Format("a GIF", (".gif",), "video", "gif")
+TRANSPORT_STREAM = Format("an MPEG transport stream", (".ts",), "video", "mpegts")
 JPEG = Format("a JPEG image", (".jpg", ".jpeg"), "image", "JPEG")
 PNG = Format("a PNG image", (".png",), "image", "PNG")
 WEBP = Format("a WebP image", (".webp",), "image", "WEBP")
+# FFmpeg has no demuxer for it: `animations` reads it with Pillow.
+ANIMATED_WEBP = Format("an animated WebP", (".webp",), "video", "WEBP")
+HEIC = Format("a HEIC image", (".heic",), "image", "HEIF")
 
 _PREFIXES = (
     (b"\x1aE\xdf\xa3", MATROSKA),
     (b"\xff\xd8\xff", JPEG),
     (b"\x89PNG\r\n\x1a\n", PNG),
-    (b"GIF8", Format("a GIF image")),
+    (b"GIF8", GIF),
     (b"BM", Format("a BMP image")),
     (b"II*\x00", Format("a TIFF image")),
     (b"MM\x00*", Format("a TIFF image")),
@@ -53,11 +59,12 @@ _PREFIXES = (
     (b"#EXTM3U", Format("a playlist")),
 )
 _RIFF = {b"AVI ": AVI, b"WEBP": WEBP, b"WAVE": Format("a WAV file")}
-_STILL_BRANDS = (b"heic", b"heix", b"mif1", b"msf1", b"avif", b"avis")
+_WEBP_FLAGS, _WEBP_ANIMATED = 20, 0x02  # the byte with the flags of a WebP that begins with a chunk VP8X
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1")
+_AVIF_BRANDS = (b"avif", b"avis")
 # An ISO base media file starts with `ftyp`; QuickTime files older than that box start with any of the others.
 _ISO_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")
-_STILL = Format("a HEIF or AVIF image")
-_TRANSPORT_STREAM = Format("an MPEG transport stream")
+_AVIF = Format("an AVIF image")
 _TS_PACKET = 188
 _TEXT = Format("a text")
 UNKNOWN = Format("no image or video")
@@ -69,11 +76,11 @@ def identify(head: bytes) -> Format:
         if head.startswith(prefix):
             return file_format
     if head.startswith(b"RIFF"):
-        return _RIFF.get(head[8:12], UNKNOWN)
+        return ANIMATED_WEBP if _is_animated_webp(head) else _RIFF.get(head[8:12], UNKNOWN)
     if head[4:8] in _ISO_BOXES:
-        return _STILL if head[4:8] == b"ftyp" and head[8:12] in _STILL_BRANDS else ISO_MEDIA
-    if head[:1] == b"G" and head[_TS_PACKET : _TS_PACKET + 1] == b"G":
-        return _TRANSPORT_STREAM
+        return _iso_format(head)
+    if head[::_TS_PACKET][:3] == b"GGG":
+        return TRANSPORT_STREAM
     return _TEXT if _is_text(head) else UNKNOWN
 
 
@@ -81,6 +88,29 @@ def identify_file(path: Path) -> Format:
     """Return the format of a file by its first bytes."""
     with path.open("rb") as file:
         return identify(file.read(HEAD_BYTES))
+
+
+def note_on_name(path: Path) -> str | None:
+    """Return a note for the reader of a result if a file's content is another format than its extension says."""
+    file_format = identify_file(path)
+    if path.suffix.lower() in file_format.extensions:
+        return None
+    return f"The content is {file_format.label}, though the name ends in {path.suffix}: it was read as what it is."
+
+
+def _is_animated_webp(head: bytes) -> bool:
+    is_extended = head[8:16] == b"WEBPVP8X" and len(head) > _WEBP_FLAGS
+    return is_extended and bool(head[_WEBP_FLAGS] & _WEBP_ANIMATED)
+
+
+def _iso_format(head: bytes) -> Format:
+    """Return the format of an ISO base media file by its main brand, and by the compatible ones."""
+    if head[4:8] != b"ftyp":
+        return ISO_MEDIA
+    main, others = head[8:12], head[16 : int.from_bytes(head[:4], "big")]
+    if main in _AVIF_BRANDS or (main in _HEIC_BRANDS and any(brand in others for brand in _AVIF_BRANDS)):
+        return _AVIF
+    return HEIC if main in _HEIC_BRANDS else ISO_MEDIA
 
 
 def _is_text(head: bytes) -> bool:

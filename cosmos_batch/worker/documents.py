@@ -25,9 +25,18 @@ _CUT = "\n[...]\n"
 
 
 def reasoner_document(
-    environment: WorkerEnvironment, model: ResidentModel, job: Job, answer: Answer, timings: dict[str, float]
+    environment: WorkerEnvironment,
+    model: ResidentModel,
+    job: Job,
+    answer: Answer,
+    file_notes: list[str],
+    timings: dict[str, float],
 ) -> ReasonerDocument:
-    """Return an answer's document. `timings` are the worker's, in seconds by phase; the answer has the engine's."""
+    """Return an answer's document.
+
+    `file_notes` is what the worker noticed in the input files, `timings` are the worker's, in seconds by phase; the
+    answer has the engine's.
+    """
     assert job.prompt is not None and job.user_prompt is not None, "`prepare` has read both"
     timings = {**_total(job), **timings, **answer.timings}
     return ReasonerDocument(
@@ -40,7 +49,7 @@ def reasoner_document(
         result=answer.text,
         job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
         reasoning=answer.reasoning,
-        notes=answer.notes,
+        notes=[*file_notes, *answer.notes],
         frame_times=answer.frame_times,
         data=answer.data,
         data_error=answer.data_error,
@@ -74,7 +83,8 @@ def generator_document(
 ) -> GeneratorDocument:
     """Return the document of generated files.
 
-    `check_notes` is what the worker noticed in them, `timings` are the worker's, in seconds by phase.
+    `check_notes` is what the worker noticed in them and in the input files, `timings` are the worker's, in seconds by
+    phase.
     """
     generation = output.generation
     cost = cost_of(environment, output.timings.get("generate", timings["infer"]))

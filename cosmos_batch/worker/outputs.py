@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile
 from cosmos_batch.contract.generation.generation import Generation
@@ -11,6 +12,7 @@ from cosmos_batch.contract.generation.guardrails import unjudged
 from cosmos_batch.contract.generation.outputs import Role, output_key
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, GeneratedFile, GeneratorOutput, Usage
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.planning.generation.transfer import may_have_frames
 from cosmos_batch.worker.documents import generator_document, reasoner_document
 from cosmos_batch.worker.resident_model import ResidentModel
@@ -48,8 +50,17 @@ def collect_outputs(
     """
     if isinstance(output, GeneratorOutput):
         return _generator_outputs(environment, model, job, output, workdir, timings)
-    document = reasoner_document(environment, model, job, output, timings)
+    document = reasoner_document(environment, model, job, output, _notes_on_names(job, workdir), timings)
     return JobOutputs(document.to_json(), document.timings, document.usage)
+
+
+def _notes_on_names(job: Job, workdir: Path) -> list[str]:
+    """Return a note for each input image or video whose name ends in the extension of another format."""
+    from cosmos_batch.media import note_on_name
+
+    files = zip(job.inputs, input_paths(job, workdir), strict=True)
+    media = [(source, path) for source, path in files if extension(source.key) in EXTENSIONS and path.exists()]
+    return [job.label(source) + note for source, path in media if (note := note_on_name(path))]
 
 
 def _generator_outputs(
@@ -64,7 +75,8 @@ def _generator_outputs(
     _refuse_other_generation(job.generation, output, workdir)
     required = environment.serving is not None and environment.serving.guardrails_required
     _refuse_without_verdict(output, required)
-    notes = [note for file in output.files for note in _check_file(file, output.generation, workdir)]
+    notes = _notes_on_names(job, workdir)
+    notes += [note for file in output.files for note in _check_file(file, output.generation, workdir)]
     previews = [
         preview for file in output.files if file.role == "video" for preview in _previews(file, output, workdir)
     ]

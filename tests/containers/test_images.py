@@ -181,7 +181,7 @@ def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
 
 
 # Where a module and its distribution are called differently.
-DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless"}
+DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless", "pillow_heif": "pillow-heif"}
 # What modules import that run in the images of these alone.
 OF_OTHERS = {"cosmos_framework", "cosmos_guardrail", "diffusers", "phyai", "phyai_utils_tools", "torchao", "vllm_omni"}
 
@@ -206,7 +206,12 @@ OF_FRAMEWORK = {"av", "cv2", "huggingface_hub", "numpy", "packaging", "PIL", "to
         ("omni", ["generator.vllm_omni.engine"], set()),
         ("diffusers", ["generator.diffusers.engine"], set()),
         # Our plugin for vLLM, which vLLM alone loads, is in its way.
-        ("framework", ["generator.cosmos_framework.engine", "cosmos_framework.driver"], OF_FRAMEWORK | {"vllm"}),
+        # HEIC is refused there with a message.
+        (
+            "framework",
+            ["generator.cosmos_framework.engine", "cosmos_framework.driver"],
+            OF_FRAMEWORK | {"vllm", "pillow_heif"},
+        ),
     ],
 )
 def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], elsewhere: set[str]) -> None:

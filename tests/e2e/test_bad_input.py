@@ -19,8 +19,7 @@ def refused(app: App, **start: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("disguised.mp4", media_files.png_named_mp4),
-        ("disguised.jpg", media_files.png_named_jpg),
+        ("disguised.heic", media_files.avif_named_heic),
         ("text.mp4", media_files.text_named_mp4),
         ("truncated.mp4", media_files.mp4_without_index),
         ("half.mp4", media_files.mp4_without_its_end),

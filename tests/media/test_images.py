@@ -31,6 +31,13 @@ def test_a_phones_image_is_read_upright(tmp_path: Path) -> None:
     assert read_image(tmp_path / "a.jpg", BUDGET).size == (64, 128)
 
 
+def test_a_phones_heic_is_read_upright(tmp_path: Path) -> None:
+    image = read_image(media_files.heic(tmp_path / "a.heic", 128, 64, orientation=6), BUDGET)
+    top, bottom = (image.getpixel((32, height)) for height in (10, 118))
+    assert image.size == (64, 128)
+    assert top[2] > 200 and bottom[0] > 200, "what was on the left is at the top"
+
+
 def test_transparency_becomes_white(tmp_path: Path) -> None:
     Image.new("RGBA", (64, 64), (255, 0, 0, 0)).save(tmp_path / "a.png")
     assert read_image(tmp_path / "a.png", BUDGET).getpixel((5, 5)) == (255, 255, 255)

@@ -10,7 +10,10 @@ import numpy as np
 from PIL import Image
 
 FPS = 10
-CODECS = {".mp4": "libx264", ".mov": "libx264", ".mkv": "libx264", ".avi": "mpeg4", ".webm": "libvpx-vp9"}
+CODECS = {
+    **dict.fromkeys((".mp4", ".mov", ".mkv", ".m4v", ".ts"), "libx264"),
+    **{".avi": "mpeg4", ".webm": "libvpx-vp9", ".gif": "gif"},
+}
 
 
 def grey_at(frame: int, frames: int) -> int:
@@ -39,7 +42,9 @@ def video(
     def plain(index: int) -> np.ndarray:
         return np.full((height, width, 3), grey_at(index, frames), np.uint8)
 
-    with av.open(str(path), "w", options=options or {}) as container:
+    container_format = "mp4" if path.suffix == ".m4v" else None  # FFmpeg takes the extension for a raw stream
+    pixel_format = "rgb8" if path.suffix == ".gif" else pixel_format
+    with av.open(str(path), "w", format=container_format, options=options or {}) as container:
         stream: Any = container.add_stream(codec or CODECS[path.suffix], rate=fps, options=codec_options)
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
         for name, value in (colours or {}).items():
@@ -58,7 +63,9 @@ def video(
 
 
 def image(path: Path, width: int = 64, height: int = 48, **save: Any) -> Path:
-    """Write a red picture in the format of its extension."""
+    """Write a red picture in the format of its extension; a HEIC's left half is blue."""
+    if path.suffix == ".heic":
+        return heic(path, width, height)
     Image.new("RGB", (width, height), "red").save(path, **save)
     return path
 
@@ -162,17 +169,52 @@ def cut_jpg(folder: Path) -> Path:
 
 
 def animated_webp(folder: Path) -> Path:
-    """Write an animated WebP."""
+    """Write an animated WebP of three pictures, each shown for 0.1 s."""
     frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue", "green")]
     frames[0].save(folder / "moving.webp", save_all=True, append_images=frames[1:], duration=100)
     return folder / "moving.webp"
 
 
+def animated_gif(folder: Path) -> Path:
+    """Write an animated GIF of three pictures, each shown for 0.1 s."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue", "green")]
+    frames[0].save(folder / "moving.gif", save_all=True, append_images=frames[1:], duration=100)
+    return folder / "moving.gif"
+
+
 def gif_named_mp4(folder: Path) -> Path:
     """Write an animated GIF with the extension of a video."""
-    frames = [Image.new("P", (32, 32), colour) for colour in range(3)]
-    frames[0].save(folder / "moving.gif", save_all=True, append_images=frames[1:], duration=100)
-    return (folder / "moving.gif").rename(folder / "moving.mp4")
+    return animated_gif(folder).rename(folder / "moving.mp4")
+
+
+def animated_png(folder: Path) -> Path:
+    """Write an animated PNG, which nothing here can show."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    frames[0].save(folder / "moving.png", save_all=True, append_images=frames[1:], duration=100)
+    return folder / "moving.png"
+
+
+def heic(path: Path, width: int = 64, height: int = 48, orientation: int = 1) -> Path:
+    """Write a HEIC as phones do: red, its left half blue as it is stored, with an orientation of EXIF."""
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
+    picture, exif = Image.new("RGB", (width, height), "red"), Image.Exif()
+    picture.paste("blue", (0, 0, width // 2, height))
+    exif[0x0112] = orientation
+    # As bytes: pillow-heif writes the rotation of a HEIC only from these.
+    picture.save(path, format="HEIF", exif=exif.tobytes())
+    return path
+
+
+def avif(folder: Path) -> Path:
+    """Write an AVIF, which is not accepted."""
+    return image(folder / "picture.avif")
+
+
+def avif_named_heic(folder: Path) -> Path:
+    """Write an AVIF with the extension of a phone's image."""
+    return avif(folder).rename(folder / "picture.heic")
 
 
 def hdr_mp4(folder: Path) -> Path:
@@ -227,14 +269,12 @@ ODD: dict[str, Callable[[Path], Path]] = {
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty file": (empty, "empty"),
     "text named .mp4": (text_named_mp4, "text"),
-    "PNG named .mp4": (png_named_mp4, "PNG"),
-    "PNG named .jpg": (png_named_jpg, "PNG"),
     "mp4 without index": (mp4_without_index, "truncated"),
     "mp4 cut off": (mp4_without_its_end, "truncated"),
     "mp4 without frames": (mp4_without_frames, "no frames"),
     "mp4 without streams": (mp4_without_streams, "no frames"),
     "mp4 without picture": (mp4_without_picture, "no video stream"),
     "20,000 px wide PNG": (wide_png, "20,000"),
-    "animated WebP": (animated_webp, "animation"),
-    "GIF named .mp4": (gif_named_mp4, "GIF"),
+    "animated PNG": (animated_png, "animation"),
+    "AVIF named .heic": (avif_named_heic, "AVIF"),
 }

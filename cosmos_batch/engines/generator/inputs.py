@@ -26,6 +26,7 @@ from cosmos_batch.media import (
 )
 from cosmos_batch.planning.generation.actions import refuse_rows
 from cosmos_batch.planning.generation.dimensions import fit_to_input
+from cosmos_batch.planning.generation.settling import refuse_input
 from cosmos_batch.planning.generation.transfer import follow_controls, refuse_long_controls
 
 Frames = list[np.ndarray]
@@ -130,6 +131,7 @@ def _size(generation: Generation) -> Size:
 def _frames(generation: Generation, path: Path, size: Size, check: Callable[[], None]) -> Frames:
     info = probe(path)
     if not isinstance(info, VideoInfo):
+        refuse_input(generation.mode, "image")  # a name may say that it is a video
         return [image_at_size(path, size)]
     assert generation.fps is not None and generation.num_frames is not None  # only a transfer leaves them open
     if generation.conditioning:

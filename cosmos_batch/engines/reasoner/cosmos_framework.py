@@ -84,6 +84,7 @@ class FrameworkReasoner:
             request = await asyncio.get_running_loop().run_in_executor(
                 self._media_thread, prepare_request, self._checkpoint, job, paths, check
             )
+        refuse_video(job, request)
         body = {"sample": sample_of(request), "folder": str(workdir / "framework"), "guardrails": False}
         send = partial(send_work, body=body, engine=ENGINES[NAME].title, less_memory=_LESS_MEMORY)
         async with self._turn:
@@ -116,12 +117,22 @@ class FrameworkReasoner:
         )
 
 
+def refuse_video(job: Job, request: ChatRequest) -> None:
+    """Raise Failure (InvalidInput) if the job's file is a video by its content, whatever its name."""
+    if any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"]):
+        raise _is_video(job)
+
+
+def _is_video(job: Job) -> Failure:
+    return Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _USE_VLLM)
+
+
 def refuse_all_but_one_image(job: Job) -> None:
     """Raise Failure (InvalidInput) unless the job's input is one image."""
     if job.more_inputs:
         raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _USE_VLLM)
     if medium_of(job.inputs[0].key) != "image":
-        raise Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _USE_VLLM)
+        raise _is_video(job)
 
 
 def sample_of(request: ChatRequest) -> dict[str, Any]:

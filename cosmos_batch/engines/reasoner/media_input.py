@@ -11,6 +11,7 @@ from PIL import Image
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
+from cosmos_batch.planning.questions import refuse_cut_of_image
 
 # Frames per second of video that the model sees. Cosmos-Reason2 was trained with 4, and its model card asks for the
 # same; the processor's default, 2, is Qwen's.
@@ -123,6 +124,8 @@ def probe_inputs(job: Job, paths: list[Path]) -> list[FileInfo]:
     for source, path in zip(job.inputs, paths, strict=True):
         with label_failures(job.label(source)):
             infos.append(probe(path))
+    if all(isinstance(info, ImageInfo) for info in infos):  # also where a name says that it is a video
+        refuse_cut_of_image(job.parameters, "image")
     return infos
 
 

@@ -127,11 +127,12 @@ def _settle_mode(mode: Mode | None, pipeline: Pipeline, medium: Medium | None) -
             f"mode: {pipeline.id} does not do {mode} ({MODES[mode].title}).",
             f"Use {' or '.join(able)} for it, or one of this pipeline's modes: {', '.join(offered)}.",
         )
-    _refuse_input(mode, medium)
+    refuse_input(mode, medium)
     return mode
 
 
-def _refuse_input(mode: Mode, medium: Medium | None) -> None:
+def refuse_input(mode: Mode, medium: Medium | None) -> None:
+    """Raise Failure (InvalidInput) if a mode does not start from an input of this kind; None is no input at all."""
     rules = MODES[mode]
     expected = " or ".join(f"{'an' if kind == 'image' else 'a'} {kind}" for kind in rules.inputs)
     if medium is None and rules.inputs and not rules.input_optional:

@@ -93,3 +93,10 @@ def test_more_files_than_fit_are_refused(checkpoint: Checkpoint, picture: Path) 
     with pytest.raises(Failure) as refused:
         prepared(checkpoint, [picture] * 16, prompt="robot " * 4000)
     assert refused.value.error.code == "InvalidInput"
+
+
+def test_a_part_of_an_image_that_is_named_as_a_video_is_refused(tmp_path: Path) -> None:
+    path = media_files.png_named_mp4(tmp_path)
+    with pytest.raises(Failure, match="start: an image has no time to cut"):
+        probe_inputs(job_of([path], start=1.0), [path])
+    assert probe_inputs(job_of([path]), [path])
