@@ -11,7 +11,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.output import OutputTarget, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
-from cosmos_batch.cli.runs.objects import RunObjects, run_objects
+from cosmos_batch.cli.runs.run_objects import RunObjects, run_objects
 from cosmos_batch.contract.runs import ResultLine
 
 

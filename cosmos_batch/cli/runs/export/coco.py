@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli.runs.export.image_sizes import ImageSizes
-from cosmos_batch.cli.runs.objects import RunObjects
 from cosmos_batch.cli.runs.read_ahead import read_ahead
+from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import Box, marks_of_answer
 

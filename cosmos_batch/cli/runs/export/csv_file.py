@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cosmos_batch.cli.runs.export.table_rows import COLUMNS, Cell, row_of
-from cosmos_batch.cli.runs.objects import RunObjects
+from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 
 # The last four are the full-width forms of the first four, which spreadsheets in Japanese take for the same.

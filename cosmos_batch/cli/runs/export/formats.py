@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from cosmos_batch.cli.runs.objects import RunObjects
+from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 
 

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 
 from cosmos_batch.cli.runs.export.table_rows import COLUMNS, row_of
-from cosmos_batch.cli.runs.objects import RunObjects
+from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 
 _GROUP_ROWS = 2000  # rows that are held in memory and written together

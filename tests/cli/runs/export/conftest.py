@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.export.formats import FORMATS
-from cosmos_batch.cli.runs.objects import run_objects
+from cosmos_batch.cli.runs.run_objects import run_objects
 from cosmos_batch.contract.runs import ResultLine
 from tests.support.run_objects import put_run
 

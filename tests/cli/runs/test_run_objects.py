@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.objects import ERRORS, run_objects
+from cosmos_batch.cli.runs.run_objects import ERRORS, run_objects
 from tests.support.run_objects import answered, failed, put_run
 
 
