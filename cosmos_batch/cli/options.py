@@ -79,6 +79,17 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 def reasoner_options(function: Decorated) -> Decorated:
     """Add the options that say what to ask, of which pipeline, and how to answer it."""
+    function = answer_options(function)
+    function = option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled.")(
+        function
+    )
+    return option("--prompt", metavar="TEXT", help="What to ask; default: the task's or the pipeline's question.")(
+        function
+    )
+
+
+def answer_options(function: Decorated) -> Decorated:
+    """Add the options that say how a reasoner is to answer."""
     for name, value, text in reversed(REASONER_OPTIONS):
         function = _table_option(name, value, text, HOW_TO_ANSWER)(function)
     for decorate in (
@@ -87,8 +98,6 @@ def reasoner_options(function: Decorated) -> Decorated:
         option("--reasoning/--no-reasoning", default=None, section=HOW_TO_ANSWER,
                help="Let the model think first, or not."),
         option("--system-prompt", metavar="TEXT", section=HOW_TO_ANSWER, help="Use this instead of the default one."),
-        option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled."),
-        option("--prompt", metavar="TEXT", help="What to ask; default: the task's or the pipeline's question."),
     ):  # fmt: skip
         function = decorate(function)
     return function

@@ -34,7 +34,7 @@ SUCCEEDED: every item has ended, some perhaps with an error. FAILED: the run its
 class RunItem(Model):
     """One request of a run. What is absent is as the run's request says."""
 
-    id: str = Field(min_length=1, max_length=256, description="Unique in the run; the caller's, or the input's key")
+    id: str = Field(min_length=1, max_length=1200, description="Unique in the run; the caller's, or the input's key")
     input: S3Uri | None = Field(default=None, description="The file; None where a generation starts from text")
     version_id: str | None = Field(default=None, description="S3 version of the input, if one was named or listed")
     etag: str | None = Field(default=None, description="Of the input when it was listed; None if it was not listed")

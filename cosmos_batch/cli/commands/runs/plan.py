@@ -5,20 +5,33 @@ from typing import Any
 import click
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.command_line import CosmosCommand
-from cosmos_batch.cli.input_checks import chosen_pipeline
-from cosmos_batch.cli.options import reasoner_options
-from cosmos_batch.cli.reasoner_request import read_reasoner_request
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.runs.asked import read_asked_run
+from cosmos_batch.cli.runs.options import run_options
+from cosmos_batch.cli.runs.plan import plan_run
 
 
-@click.command(cls=CosmosCommand, examples=['cosmos-batch runs plan s3://my-bucket/clips/ --prompt "What happens?"'])
-@click.argument("sources", metavar="SOURCE ...", type=click.Path(), nargs=-1, required=True)
-@reasoner_options
-def command(
-    sources: tuple[str, ...], prompt: str | None, pipeline: str | None, system_prompt: str | None, **options: Any
-) -> int:
-    """Say what a run over the files of each SOURCE would do, and start nothing."""
-    read_reasoner_request(prompt, system_prompt, options)
+@click.command(
+    cls=CosmosCommand,
+    examples=[
+        'cosmos-batch runs plan s3://my-bucket/clips/ --prompt "What happens?"',
+        "cosmos-batch runs plan clips/ --include '*/front.mp4' --task caption --workers 4",
+        "cosmos-batch runs plan requests.jsonl --max-dollars 50 --json",
+        'cosmos-batch runs plan --pipeline cosmos3-nano --prompt "A robot pours water." --seeds 1-8',
+    ],
+)
+@run_options
+@option("--json", "as_json", is_flag=True, help="Print the plan as one JSON object.")
+def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    """Say what a run would do, take and cost, and start nothing.
+
+    A SOURCE is an S3 prefix that ends in /, a folder or a file of this machine, a manifest (.jsonl, - for standard
+    input), or the manifest.json of an S3 Inventory. docs/runs.md describes them.
+    """
     deployment = deployments.find()
-    print(f"{len(sources)} sources for {chosen_pipeline(pipeline, deployment.pipelines)}")
+    planned = plan_run(deployment, read_asked_run(deployment, sources, options))
+    try:
+        print(planned.estimate.model_dump_json(indent=2) if as_json else planned.estimate)
+    finally:
+        planned.close()
     return 0

@@ -1,0 +1,190 @@
+"""What a person asks of a run: the options of `runs plan` and `runs start`, read and checked."""
+
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from cosmos_batch.catalogue.pipelines import pipeline_named
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.input_checks import checked_prompt, chosen_pipeline
+from cosmos_batch.cli.options import flag
+from cosmos_batch.cli.reasoner_request import read_reasoner_request
+from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.generation.parameters import SEED_LIMIT
+from cosmos_batch.contract.parameters import read_parameters
+from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.planning.generation.aliases import read_generation_parameters
+from cosmos_batch.planning.generation.prompts import prompt_text
+from cosmos_batch.planning.runs.selection import Selection
+from cosmos_batch.planning.runs.sweep import Sweep
+
+SEEDS_LIMIT = 1000
+_SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+@dataclass(frozen=True)
+class AskedRun:
+    """A run as it is asked for: the names of its inputs, what to ask of each, and how to plan it.
+
+    Attributes
+    ----------
+    sources
+        Prefixes, folders, files, manifests and inventories; none where generations start from the prompts alone.
+    request
+        What holds for all items.
+    sweep
+        Prompts and seeds with each of which every input is asked.
+    workers
+        The number of workers that a person wants the time for; None for the most that the deployment starts.
+    skip_invalid
+        Whether inputs that cannot be used are left out.
+    """
+
+    sources: Sequence[str]
+    request: RunRequest
+    selection: Selection = field(default_factory=Selection)
+    sweep: Sweep = field(default_factory=Sweep)
+    workers: int | None = None
+    skip_invalid: bool = False
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `run_options` as they are typed."""
+
+    prompts: Sequence[str]
+    pipelines: Sequence[str]
+    system_prompt: str | None
+    seeds: str | None
+    parameters_file: str | None
+    include: Sequence[str]
+    exclude: Sequence[str]
+    skip_invalid: bool
+    output: str | None
+    table_only: bool
+    name: str | None
+    max_dollars: float | None
+    workers: int | None
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> Self:
+        """Take these options out of all that a command got; what is left says how to answer."""
+        return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
+
+
+def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict[str, Any]) -> AskedRun:
+    """Read the options of `run_options`, by the names of their parameters. Raises WrongCall, or Failure."""
+    how_to_answer = dict(options)
+    asked = RunOptions.take(how_to_answer)
+    names: Sequence[str | None] = asked.pipelines or [None]
+    pipelines = list(dict.fromkeys(chosen_pipeline(name, deployment.pipelines) for name in names))
+    surfaces = {pipeline.surface for name in pipelines if (pipeline := pipeline_named(name))}
+    if len(surfaces) > 1:
+        raise WrongCall(
+            f"{' and '.join(pipelines)} cannot answer the same run.",
+            "Name reasoners alone or generators alone: their parameters differ.",
+        )
+    what = _ask_generators(asked, how_to_answer) if surfaces == {"generator"} else _ask_reasoners(asked, how_to_answer)
+    if not sources and surfaces != {"generator"}:
+        raise WrongCall("There is nothing to ask about.", "Name a prefix, a folder, files or a manifest.")
+    return AskedRun(
+        sources=sources,
+        request=_request(asked, pipelines, sources, what),
+        selection=Selection(asked.include, asked.exclude),
+        sweep=Sweep(what["prompts"], read_seeds(asked.seeds)),
+        workers=asked.workers,
+        skip_invalid=asked.skip_invalid,
+    )
+
+
+def new_run_id() -> str:
+    """Return an id for a run that was given no name. Such ids sort by time."""
+    return f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def read_seeds(text: str | None) -> list[int]:
+    """Return the seeds of a list such as `1,2,10-12`. Raises WrongCall."""
+    if text is None:
+        return []
+    if not _SEEDS.fullmatch(text):
+        raise WrongCall(f"--seeds {text} is no list of seeds.", "Write it like 1,2,10-12.")
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) - int(first) >= SEEDS_LIMIT or int(last or first) >= SEED_LIMIT:
+            raise WrongCall(f"--seeds {part} is too much.", f"At most {SEEDS_LIMIT} seeds, each below {SEED_LIMIT}.")
+        seeds |= dict.fromkeys(range(int(first), int(last or first) + 1))
+    return list(seeds)
+
+
+def _request(asked: RunOptions, pipelines: list[str], sources: Sequence[str], what: dict[str, Any]) -> RunRequest:
+    prompts = what["prompts"]
+    try:
+        return RunRequest(
+            id=asked.name or new_run_id(),
+            pipelines=pipelines,
+            output=asked.output,
+            input_root=_input_root(sources) if asked.output else None,
+            table_only=asked.table_only,
+            max_dollars=asked.max_dollars,
+            origin=" ".join(sources)[:1024] or None,
+            prompt=prompts[0] if len(prompts) == 1 else None,
+            **{name: value for name, value in what.items() if name != "prompts"},
+        )
+    except ValidationError as error:
+        raise WrongCall(explain(error), "`cosmos-batch runs plan --help` says what each option takes.") from error
+
+
+def _ask_reasoners(asked: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the request that say what to ask, and the prompts of the sweep."""
+    first = asked.prompts[0] if asked.prompts else None
+    request = read_reasoner_request(first, asked.system_prompt, options)
+    if local := [name for name in request.parameters.more_inputs or [] if not name.startswith("s3://")]:
+        raise WrongCall(f"--with {local[0]} is a file of this machine.", "Upload it, and name it as s3://bucket/key.")
+    of_file = _parameters_of_file(asked)
+    try:
+        parameters = read_parameters({**of_file, **request.parameters.model_dump(exclude_unset=True)})
+    except ValidationError as error:
+        raise WrongCall(explain(error), "docs/reasoner.md says what each parameter takes.") from error
+    prompts = [request.prompt] if request.prompt is not None else []
+    prompts += [checked_prompt(prompt) for prompt in asked.prompts[1:]]
+    return {"prompts": prompts, "system_prompt": request.system_prompt, "parameters": parameters}
+
+
+def _ask_generators(asked: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the request that say what to make. Generators take their parameters from a file."""
+    if given := [flag(name) for name, value in options.items() if value not in (None, ())]:
+        raise WrongCall(
+            f"{', '.join(given)}: generators are not asked with these options.",
+            "Write their parameters into a file of JSON, and name it: --parameters made.json",
+        )
+    prompts = [prompt_text("prompt", prompt) for prompt in asked.prompts]
+    return {"prompts": prompts, "generation": read_generation_parameters(_parameters_of_file(asked))}
+
+
+def _parameters_of_file(asked: RunOptions) -> dict[str, Any]:
+    if asked.parameters_file is None:
+        return {}
+    try:
+        values = json.loads(Path(asked.parameters_file).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise WrongCall(
+            f"--parameters: {asked.parameters_file} cannot be read: {error}.", "Name a JSON file."
+        ) from error
+    if not isinstance(values, dict):
+        raise WrongCall(f"--parameters: {asked.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')
+    return values
+
+
+def _input_root(sources: Sequence[str]) -> str | None:
+    """Return the prefix whose folders are mirrored below the output: the only one that is named."""
+    prefixes = [name for name in sources if name.startswith("s3://") and name.endswith("/")]
+    return prefixes[0] if len(prefixes) == len(sources) == 1 else None

@@ -1,0 +1,51 @@
+"""What comes up while the inputs of a run are read: files that are left out, and lines that are wrong."""
+
+from collections import Counter
+
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import warn
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.planning.runs.problems import Problem
+
+
+class Findings:
+    """Counts of what was left out and why. Wrong lines are printed as they are found, because there may be a million.
+
+    `read` counts the inputs that were taken, and `bytes` those of them whose size is known.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()
+        self.problems = 0
+        self.read = 0
+        self.bytes = 0
+
+    def take(self, item: RunItem) -> None:
+        """Count an input that is taken."""
+        self.read += 1
+        self.bytes += item.size or 0
+
+    def leave_out(self, why: str) -> None:
+        """Count a file that is left out; `why` is a plural of such files."""
+        self.left_out[why] += 1
+
+    def refuse(self, problem: Problem) -> None:
+        """Print and count a problem."""
+        self.problems += 1
+        warn(str(problem))
+
+    def refuse_wrong_lines(self, skip_invalid: bool) -> None:
+        """Raise WrongCall if a line was wrong, or if nothing is left. With `skip_invalid`, only if nothing is left."""
+        if self.problems and not (skip_invalid and self.read):
+            hint = " --skip-invalid goes on with the others." if self.read else ""
+            plural = "s" if self.problems > 1 else ""
+            raise WrongCall(
+                f"{self.problems:,} problem{plural} in the inputs, named above. Nothing was started.",
+                f"Correct each as its line says.{hint}",
+            )
+        if not self.read:
+            left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.most_common())
+            raise WrongCall(
+                f"There is no file to ask about{f'; left out: {left_out}' if left_out else ''}.",
+                "Check the name of the folder or prefix, and the patterns of --include and --exclude.",
+            )

@@ -1,0 +1,105 @@
+"""Inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.runs.counting import Counting
+from cosmos_batch.cli.runs.findings import Findings
+from cosmos_batch.cli.runs.found import Found
+from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.contract.s3 import S3Location, parse_uri
+from cosmos_batch.planning.runs.problems import Wrong
+from cosmos_batch.planning.runs.selection import Selection
+
+HEADS_AT_ONCE = 32
+# More named objects than this are not looked at one by one: at a thousand a second they would take too long. Those
+# that are gone fail alone, as items of the run.
+HEADS_LIMIT = 20_000
+
+
+def listed(s3: Any, prefix: S3Location) -> Iterator[dict[str, Any]]:
+    """Yield what S3 lists below a prefix, page after page. Raises CliError where it may not be listed."""
+    from botocore.exceptions import ClientError
+
+    try:
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=prefix.bucket, Prefix=prefix.key):
+            yield from page.get("Contents", [])
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code in ("NoSuchBucket", "404"):
+            raise CliError(f"There is no bucket {prefix.bucket}.", "Check the name, account and region.") from error
+        if code in ("AccessDenied", "403"):
+            raise CliError(
+                f"You may not list {prefix.uri}.", f"Ask for the right to s3:ListBucket on {prefix.bucket}."
+            ) from error
+        raise
+
+
+def below_prefix(s3: Any, prefix: S3Location, selection: Selection, findings: Findings, home: str) -> Iterator[Found]:
+    """Yield the objects below a prefix that a run takes, with progress.
+
+    An item's id is its key, or its URI where it lies in another bucket than `home`.
+    """
+    folder = prefix.key[: prefix.key.rfind("/") + 1]
+    with Counting(f"objects listed below {prefix.uri}") as counting:
+        for content in listed(s3, prefix):
+            counting.add()
+            key, size = content["Key"], content["Size"]
+            why = selection.why_not(key.removeprefix(folder), size)
+            if why is not None:
+                findings.leave_out(why)
+                continue
+            uri = S3Location(prefix.bucket, key).uri
+            item = RunItem(id=key if prefix.bucket == home else uri, input=uri, etag=content["ETag"], size=size)
+            yield Found(item, prefix.uri, 0)
+
+
+class NamedObjects:
+    """Looks at objects that were named and not listed: whether they exist, their ETags and sizes."""
+
+    def __init__(self, s3: Any, findings: Findings) -> None:
+        self._s3 = s3
+        self._findings = findings
+        self._looked = 0
+        self.unchecked = 0
+
+    def checked(self, founds: Iterable[Found]) -> Iterator[Found]:
+        """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
+        for found, wrong in in_parallel(self._look, founds, HEADS_AT_ONCE):
+            if wrong is None:
+                yield found
+            else:
+                self._findings.refuse(wrong.at(found.source, found.line))
+
+    def _look(self, found: Found) -> tuple[Found, Wrong | None]:
+        from botocore.exceptions import ClientError
+
+        item = found.item
+        if item.input is None or item.etag is not None:
+            return found, None
+        if self._looked >= HEADS_LIMIT:
+            self.unchecked += 1
+            return found, None
+        self._looked += 1
+        bucket, key = parse_uri(item.input)
+        version = {} if item.version_id is None else {"VersionId": item.version_id}
+        try:
+            head = self._s3.head_object(Bucket=bucket, Key=key, **version)
+        except ClientError as error:
+            return found, _why_not_readable(item.input, error)
+        if head["ContentLength"] == 0:
+            return found, Wrong("input", f"{item.input} is empty.", "Upload it again.")
+        known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
+        return found._replace(item=known), None
+
+
+def _why_not_readable(uri: str, error: Any) -> Wrong:
+    """Return why an object cannot be read. Where a person may not list the bucket, S3 answers 403 for a missing one."""
+    code = error.response["Error"]["Code"]
+    if code in ("404", "NoSuchKey", "NoSuchVersion", "NoSuchBucket"):
+        return Wrong("input", f"{uri} does not exist.", "Check the name, %, + and spaces included; or remove the line.")
+    if code in ("403", "AccessDenied"):
+        return Wrong("input", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket.")
+    raise error

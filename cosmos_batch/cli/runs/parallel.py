@@ -1,0 +1,30 @@
+"""A function over any number of values in threads, in their order and in constant memory."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
+
+THREADS = 16
+_AHEAD = 4  # values under way for each thread
+
+
+def in_parallel(
+    function: Callable[[Value], Result], values: Iterable[Value], threads: int = THREADS
+) -> Iterator[Result]:
+    """Yield the function's results in the order of the values. The first exception ends it; what waits is dropped."""
+    pending: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for value in values:
+                pending.append(pool.submit(function, value))
+                if len(pending) >= threads * _AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()

@@ -1,0 +1,110 @@
+"""The plan of a run: its items, read from all sources and kept on disk, and what the run will take and cost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.asked import AskedRun
+from cosmos_batch.cli.runs.counting import Counting
+from cosmos_batch.cli.runs.findings import Findings
+from cosmos_batch.cli.runs.found import Found
+from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.seen_ids import SeenIds
+from cosmos_batch.cli.runs.sources import Sources
+from cosmos_batch.cli.runs.spool import Spool
+from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
+from cosmos_batch.planning.runs.estimate import RunEstimate
+from cosmos_batch.planning.runs.problems import Wrong
+from cosmos_batch.planning.runs.rules import RunRules
+from cosmos_batch.planning.runs.shards import item_line, shards_of
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that could be started: what it asks, how much it is, and the objects that `write` writes.
+
+    Attributes
+    ----------
+    request
+        What is asked for all items.
+    estimate
+        What the run will take and cost.
+    uploads
+        The files of this machine that have to be uploaded first.
+    """
+
+    request: RunRequest
+    estimate: RunEstimate
+    uploads: LocalUploads
+    _items: Spool
+    _s3: Any
+    _bucket: str
+
+    def write(self) -> None:
+        """Upload files of this machine, then write the run's objects to the state bucket, with progress.
+
+        `run.json` is written last: a run without it was never planned completely, and cannot be started.
+        """
+        if len(self.uploads):
+            self.uploads.upload()
+        refs: list[ShardRef] = []
+        with Counting("items written") as counting:
+            for ref in in_parallel(self._write_shard, shards_of(self._items, self.request.id, self.request.pipelines)):
+                refs.append(ref)
+                counting.add(ref.items)
+        self._put("shards.json", b"[" + b",\n".join(ref.model_dump_json().encode() for ref in refs) + b"]")
+        self._put("run.json", self.request.model_dump_json(exclude_defaults=True).encode())
+
+    def close(self) -> None:
+        """Delete what was kept on this machine's disk."""
+        self._items.close()
+        self.uploads.close()
+
+    def _write_shard(self, shard: tuple[ShardRef, bytes]) -> ShardRef:
+        ref, content = shard
+        self._put(f"shards/{ref.shard}.jsonl", content)
+        return ref
+
+    def _put(self, name: str, content: bytes) -> None:
+        self._s3.put_object(Bucket=self._bucket, Key=f"runs/{self.request.id}/{name}", Body=content)
+
+
+def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
+    """Read and check all inputs, with progress, and estimate the run. Nothing is uploaded or started.
+
+    Raises WrongCall where an input cannot be used, after all that are wrong were printed; CliError where S3 refuses.
+    """
+    findings = Findings()
+    uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
+    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots)
+    sources = Sources(deployment, asked.selection, rules, findings, uploads)
+    items = Spool()
+    for item in _items(asked, sources, rules, findings):
+        items.add(item_line(item))
+    findings.refuse_wrong_lines(asked.skip_invalid)
+    estimate = RunEstimate(
+        files=findings.read,
+        items=len(items) * len(asked.request.pipelines),
+        bytes=findings.bytes,
+        left_out=findings.left_out,
+    )
+    return PlannedRun(asked.request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
+
+
+def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Findings) -> Iterator[RunItem]:
+    """Yield the items of all inputs that can be used, and report the others."""
+    seen = SeenIds()
+    try:
+        for found in sources.found(asked.sources) if asked.sources else [Found(RunItem(id="prompt"), "--prompt", 0)]:
+            wrongs = list(rules.wrongs(found.item)) if found.line == 0 else []
+            if not wrongs and (first := seen.add(found.item.id, f"{found.source}, line {found.line}")) is not None:
+                wrongs = [Wrong("id", f"{found.item.id!r} is used twice, first in {first}.", "Give each its own `id`.")]
+            for wrong in wrongs:
+                findings.refuse(wrong.at(found.source, found.line))
+            if not wrongs:
+                findings.take(found.item)
+                yield from asked.sweep.items(found.item, asked.request)
+    finally:
+        seen.close()

@@ -1,0 +1,35 @@
+"""The ids of a run's items, on disk, so that a second item with the same id is found among millions."""
+
+import hashlib
+import sqlite3
+import tempfile
+from pathlib import Path
+
+
+class SeenIds:
+    """A set of ids, each with the line of its first item. It keeps 16 bytes of a digest of each in a SQLite file.
+
+    A million ids take a few seconds, 40 MB of disk and a bounded amount of memory.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="cosmos-batch-ids-")
+        self._base = sqlite3.connect(Path(self._folder.name) / "ids", isolation_level=None)
+        self._base.execute("PRAGMA journal_mode = OFF")
+        self._base.execute("PRAGMA synchronous = OFF")
+        self._base.execute("PRAGMA cache_size = -65536")  # KiB
+        self._base.execute("CREATE TABLE ids (id BLOB PRIMARY KEY, place TEXT) WITHOUT ROWID")
+        self._base.execute("BEGIN")
+
+    def add(self, name: str, place: str) -> str | None:
+        """Add an id with its place. Returns the place of the first one with this id, or None if it is new."""
+        digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
+        if self._base.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (digest, place)).rowcount:
+            return None
+        row = self._base.execute("SELECT place FROM ids WHERE id = ?", (digest,)).fetchone()
+        return str(row[0])
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._base.close()
+        self._folder.cleanup()

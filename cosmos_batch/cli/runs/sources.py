@@ -1,0 +1,128 @@
+"""The inputs of a run, from everything that a person can name: prefixes, folders, files, manifests, inventories."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.input_checks import checked_path, checked_uri
+from cosmos_batch.cli.runs.findings import Findings
+from cosmos_batch.cli.runs.found import Found
+from cosmos_batch.cli.runs.inventory import is_inventory, listed_by_inventory
+from cosmos_batch.cli.runs.lines import STANDARD_INPUT, lines_of, opened
+from cosmos_batch.cli.runs.objects import NamedObjects, below_prefix
+from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.contract.s3 import S3Location, parse_uri
+from cosmos_batch.planning.input_files import refuse_outside
+from cosmos_batch.planning.runs.manifest import read_line
+from cosmos_batch.planning.runs.problems import Problem, Wrong, WrongLine
+from cosmos_batch.planning.runs.rules import RunRules
+from cosmos_batch.planning.runs.selection import Selection
+
+MANIFEST = ".jsonl"
+
+
+class Sources:
+    """Reads the sources of a run, one after the other."""
+
+    def __init__(
+        self, deployment: Deployment, selection: Selection, rules: RunRules, findings: Findings, uploads: LocalUploads
+    ) -> None:
+        self._s3 = deployment.clients("s3")
+        self._selection = selection
+        self._rules = rules
+        self._findings = findings
+        self._uploads = uploads
+        self._roots = deployment.asset_roots
+        self._named = NamedObjects(self._s3, findings)
+
+    @property
+    def unchecked(self) -> int:
+        """Return how many named objects were not looked at, because there are too many."""
+        return self._named.unchecked
+
+    def found(self, names: Sequence[str]) -> Iterator[Found]:
+        """Yield the inputs that the names stand for. What is wrong with one of them is reported, and it is left out."""
+        home = next((_location(name).bucket for name in names if name.startswith("s3://")), "")
+        for name in [name for name in names if not _is_single(name)]:
+            yield from self._of_source(name, home)
+        singles = [name for name in names if _is_single(name)]
+        paths = [path for name in singles if not name.startswith("s3://") for path in self._path(name)]
+        if paths:
+            yield from self._uploads.files(paths, self._findings)
+        uris = (name for name in singles if name.startswith("s3://"))
+        yield from self._named.checked(self._objects(uris, home))
+
+    def _of_source(self, name: str, home: str) -> Iterator[Found]:
+        if name == STANDARD_INPUT or name.endswith(MANIFEST):
+            yield from self._named.checked(self._lines(name))
+        elif is_inventory(name):
+            yield from listed_by_inventory(self._s3, parse_uri(name), self._selection, self._findings, home)
+        elif name.startswith("s3://"):
+            yield from self._below_prefix(parse_uri(name), home)
+        else:
+            yield from self._uploads.folder(Path(name).expanduser(), self._selection, self._findings)
+
+    def _below_prefix(self, prefix: S3Location, home: str) -> Iterator[Found]:
+        try:
+            refuse_outside("prefix", prefix, self._roots)
+        except Failure as failure:
+            self._findings.refuse(Wrong.of("prefix", failure).at(prefix.uri, 0))
+        else:
+            yield from below_prefix(self._s3, prefix, self._selection, self._findings, home)
+
+    def _lines(self, name: str) -> Iterator[Found]:
+        """Yield the requests of a manifest, in which a line may also be the URI of a file alone."""
+        source = "standard input" if name == STANDARD_INPUT else name
+        with opened(name, self._s3) as read:
+            for number, line in lines_of(read):
+                try:
+                    item = read_line(_as_json(line), self._rules)
+                except WrongLine as error:
+                    for wrong in error.wrongs:
+                        self._findings.refuse(wrong.at(source, number))
+                else:
+                    yield Found(item, source, number)
+
+    def _objects(self, uris: Iterator[str], home: str) -> Iterator[Found]:
+        for uri in uris:
+            try:
+                bucket, key = parse_uri(checked_uri(uri))
+            except WrongCall as error:
+                remedy = f"{error.remedy} To take all files below a prefix, end it with /."
+                self._findings.refuse(Problem(uri, 0, "", error.message, remedy))
+            else:
+                yield Found(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
+
+    def _path(self, name: str) -> Iterator[Path]:
+        try:
+            yield checked_path(name)
+        except WrongCall as error:
+            self._findings.refuse(Problem(name, 0, "", error.message, error.remedy))
+
+
+def _as_json(line: bytes) -> bytes:
+    """Return a line that is a URI alone as the JSON that stands for it."""
+    if not line.startswith(b"s3://"):
+        return line
+    return json.dumps({"input": line.decode(errors="replace").strip()}).encode()
+
+
+def _is_single(name: str) -> bool:
+    """Return whether a name is that of one file, and of no list or folder of files."""
+    if name == STANDARD_INPUT or name.endswith(MANIFEST) or is_inventory(name):
+        return False
+    if name.startswith("s3://"):
+        key = _location(name).key
+        return key != "" and not key.endswith("/")
+    return not Path(name).expanduser().is_dir()
+
+
+def _location(uri: str) -> S3Location:
+    try:
+        return parse_uri(uri)
+    except ValueError as error:
+        raise WrongCall(f"{uri}: {error}.", "Write it as S3 shows it, not URL-encoded.") from error

@@ -1,0 +1,185 @@
+"""Files of this machine as inputs of a run: where they will lie in S3, and their upload in parallel.
+
+A folder of this machine has one place in S3, so that the same run started again finds its files there. A file is
+uploaded where S3 has none of its size, or an older one: the rule of `aws s3 sync`, with the time of the last change of
+the file or of its name.
+"""
+
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.runs.counting import Counting
+from cosmos_batch.cli.runs.findings import Findings
+from cosmos_batch.cli.runs.found import Found
+from cosmos_batch.cli.runs.objects import listed
+from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.spool import Spool
+from cosmos_batch.cli.uploads import UPLOAD_FOLDER
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
+from cosmos_batch.planning.runs.selection import Selection
+
+UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
+_REFUSED = ("AccessDenied", "AllAccessDisabled", "403", "NoSuchBucket", "404")
+
+
+class LocalFile(NamedTuple):
+    """A file of this machine. `name` is its path below the folder that is uploaded, as S3 will have it."""
+
+    path: Path
+    name: str
+    size: int
+    changed: datetime
+
+
+def walk(folder: Path, findings: Findings, above: str = "") -> Iterator[LocalFile]:
+    """Yield the files below a folder in the order in which S3 lists their names. Links to folders are not followed."""
+    with os.scandir(folder) as scan:
+        entries = [(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name, entry) for entry in scan]
+    for name, entry in sorted(entries, key=lambda one: os.fsencode(one[0])):
+        if name.endswith("/"):
+            yield from walk(Path(entry.path), findings, f"{above}{name}")
+        elif entry.is_file():
+            yield from _readable(Path(entry.path), above + name, findings)
+
+
+def _readable(path: Path, name: str, findings: Findings) -> Iterator[LocalFile]:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        findings.leave_out(NOT_UTF8)
+        return
+    if not os.access(path, os.R_OK):
+        findings.leave_out(UNREADABLE)
+        return
+    stat = path.stat()
+    yield LocalFile(path, name, stat.st_size, datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), UTC))
+
+
+def _taken(files: Iterator[LocalFile], selection: Selection, findings: Findings) -> Iterator[LocalFile]:
+    for file in files:
+        why = selection.why_not(file.name, file.size)
+        if why is None:
+            yield file
+        else:
+            findings.leave_out(why)
+
+
+def _s3_order(named: tuple[str, Path]) -> bytes:
+    return os.fsencode(named[0])
+
+
+class LocalUploads:
+    """Gives files of this machine their places in S3, and uploads those that are not there yet."""
+
+    def __init__(self, s3: Any, roots: Sequence[str]) -> None:
+        self._s3 = s3
+        self._roots = roots
+        self._missing = Spool()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many files are to be uploaded."""
+        return len(self._missing)
+
+    def folder(self, folder: Path, selection: Selection, findings: Findings) -> Iterator[Found]:
+        """Yield the files of a folder that a run takes, as they will be in S3."""
+        for _, item in self._placed(folder, _taken(walk(folder, findings), selection, findings)):
+            yield Found(item, str(folder), 0)
+
+    def files(self, paths: Sequence[Path], findings: Findings) -> Iterator[Found]:
+        """Yield files that were named one by one, as they will be in S3, below the folder that all of them share."""
+        folder = Path(os.path.commonpath([path.absolute().parent for path in paths]))
+        named = sorted({os.path.relpath(path.absolute(), folder): path for path in paths}.items(), key=_s3_order)
+        files = (file for name, path in named for file in _readable(path, name, findings))
+        for file, item in self._placed(folder, files):
+            yield Found(item, str(file.path), 0)
+
+    def upload(self) -> None:
+        """Upload the files that are missing, with progress. Raises CliError where one was changed or is gone."""
+        with Counting("files uploaded", len(self)) as counting:
+            for _ in in_parallel(self._upload, map(json.loads, self._missing)):
+                counting.add()
+
+    def close(self) -> None:
+        """Delete what was kept on this machine's disk."""
+        self._missing.close()
+
+    def _placed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[tuple[LocalFile, RunItem]]:
+        """Yield each file with its item, and note those that S3 does not have yet. They are in the order of S3."""
+        place = self._place(folder)
+        there = _Listing(listed(self._s3, place), place.key)
+        for file in files:
+            location = S3Location(place.bucket, place.key + file.name)
+            same = there.find(file)
+            if same is None:
+                self._missing.add(json.dumps([str(file.path), *location, file.size]).encode() + b"\n")
+                self.bytes += file.size
+            yield file, RunItem(id=file.name, input=location.uri, etag=same, size=file.size)
+
+    def _place(self, folder: Path) -> S3Location:
+        """Return the folder's place below the first root that this person may write to. Raises CliError."""
+        origin = f"{socket.gethostname()}:{folder.resolve()}"
+        name = f"{UPLOAD_FOLDER}/{hashlib.sha256(os.fsencode(origin)).hexdigest()[:16]}/"
+        for root in self._roots:
+            bucket, _, prefix = root.partition("/")
+            place = S3Location(bucket, prefix + name)
+            if may_write(self._s3, place):
+                return place
+        raise CliError(
+            f"You may not upload to {' or '.join(self._roots)}.",
+            "Ask for the right to s3:PutObject there; or name files that lie in one of them already, as s3://...",
+        )
+
+    def _upload(self, task: list[Any]) -> None:
+        name, bucket, key, size = task
+        try:
+            if Path(name).stat().st_size != size:
+                raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
+            self._s3.upload_file(name, bucket, key, ExtraArgs={"Metadata": {OBJECT_MARKER: "submitted"}})
+        except FileNotFoundError as error:
+            raise CliError(f"{name} is gone since the plan was made.", "Plan and start again.") from error
+
+
+def may_write(s3: Any, place: S3Location) -> bool:
+    """Return whether this person may write there, by a multipart upload that is begun and aborted."""
+    from botocore.exceptions import ClientError
+
+    target = {"Bucket": place.bucket, "Key": f"{place.key}.permission-check"}
+    try:
+        upload = s3.create_multipart_upload(**target)
+        s3.abort_multipart_upload(**target, UploadId=upload["UploadId"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _REFUSED:
+            return False
+        raise
+    return True
+
+
+class _Listing:
+    """The objects of a folder in S3, read along with the files of this machine, which have the same order."""
+
+    def __init__(self, contents: Iterator[dict[str, Any]], prefix: str) -> None:
+        self._contents = contents
+        self._prefix = prefix
+        self._next = next(contents, None)
+
+    def find(self, file: LocalFile) -> str | None:
+        """Return the ETag of the file's object if that is the same file; None if it has to be uploaded."""
+        name = file.name.encode()
+        while self._next is not None and self._name(self._next) < name:
+            self._next = next(self._contents, None)
+        if self._next is None or self._name(self._next) != name:
+            return None
+        is_same = self._next["Size"] == file.size and self._next["LastModified"] >= file.changed
+        return str(self._next["ETag"]) if is_same else None
+
+    def _name(self, content: dict[str, Any]) -> bytes:
+        return str(content["Key"]).removeprefix(self._prefix).encode()

@@ -1,0 +1,128 @@
+"""What every item of a run is checked against before the run starts: places, kinds of files, prompts and parameters."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, medium_of
+from cosmos_batch.catalogue.pipelines import Pipeline, Surface, pipeline_named
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.runs import RunItem, RunRequest
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.planning.generation.settling import settle
+from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt_size
+from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
+from cosmos_batch.planning.runs.problems import Wrong
+from cosmos_batch.planning.runs.sweep import Sweep
+
+
+class RunRules:
+    """The rules for the items of one run.
+
+    Args:
+        request: What is asked for all items.
+        sweep: Its prompts and seeds.
+        roots: `bucket` or `bucket/prefix/`, where files may lie.
+        servings: By pipeline, the settings of its deployed generator; what it cannot make is refused with them.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        sweep: Sweep,
+        roots: Sequence[str],
+        servings: Mapping[str, Serving] | None = None,
+    ) -> None:
+        self.request = request
+        self.sweep = sweep
+        self._roots = list(roots)
+        self._servings = servings or {}
+        self._refusals_by_medium: dict[Medium | None, list[Wrong]] = {}
+
+    @cached_property
+    def pipelines(self) -> list[Pipeline]:
+        """Return the run's pipelines. Raises Failure where one is unknown, or where they are of two kinds."""
+        found = [pipeline_named(name) for name in self.request.pipelines]
+        pipelines = [pipeline for pipeline in found if pipeline is not None]
+        if len(pipelines) < len(found) or len({pipeline.surface for pipeline in pipelines}) != 1:
+            raise Failure(
+                "InvalidInput",
+                f"{', '.join(self.request.pipelines)} cannot answer the same run.",
+                "Name reasoners alone or generators alone: their parameters differ.",
+            )
+        return pipelines
+
+    @property
+    def surface(self) -> Surface:
+        """Return whether the run's pipelines are reasoners or generators."""
+        return self.pipelines[0].surface
+
+    def wrongs(self, item: RunItem) -> Iterator[Wrong]:
+        """Yield what is wrong with an item."""
+        files = [item.input] if item.input is not None else []
+        more = (item.parameters.more_inputs or []) if item.parameters else []
+        if not files and self.surface == "reasoner":
+            yield Wrong("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
+            return
+        bad = list(self._wrong_places(files, more))
+        yield from bad
+        if bad:
+            return
+        medium = medium_of(*files, *more) if files else None
+        yield from self._wrong_request(item, medium)
+
+    def _wrong_places(self, files: list[str], more: list[str]) -> Iterator[Wrong]:
+        first = parse_uri(files[0]) if files else None
+        for field, name in [*(("input", name) for name in files), *(("inputs", name) for name in more)]:
+            try:
+                refuse_name(field, locate(field, name, first), self._roots, EXTENSIONS)
+            except Failure as failure:
+                yield Wrong.of(field, failure)
+
+    def _wrong_request(self, item: RunItem, medium: Medium | None) -> Iterator[Wrong]:
+        """Yield what is wrong with what is asked. Items that say nothing of their own are checked once for a medium."""
+        if any(value is not None for value in (item.prompt, item.system_prompt, item.parameters, item.generation)):
+            yield from self._refusals(item, medium)
+            return
+        if medium not in self._refusals_by_medium:
+            self._refusals_by_medium[medium] = list(self._refusals(item, medium))
+        yield from self._refusals_by_medium[medium]
+
+    def _refusals(self, item: RunItem, medium: Medium | None) -> Iterator[Wrong]:
+        prompts: Sequence[str | None] = self.sweep.prompts or [self.request.prompt]
+        if item.prompt is not None:
+            prompts = [item.prompt]
+        for prompt in prompts:
+            try:
+                refuse_prompt_size(len((prompt or "").encode()))
+            except Failure as failure:
+                yield Wrong.of("prompt", failure)
+                continue
+            yield from self._refused_by_pipelines(item, prompt, medium)
+
+    def _refused_by_pipelines(self, item: RunItem, prompt: str | None, medium: Medium | None) -> Iterator[Wrong]:
+        try:
+            if self.surface == "reasoner":
+                _refuse_question(item.parameters or self.request.parameters, prompt, medium or "video")
+                return
+            generation = item.generation or self.request.generation or GenerationParameters()
+            for pipeline in self.pipelines:
+                if pipeline.id in self._servings:
+                    settle(generation, prompt, pipeline, medium, item.id, self._servings[pipeline.id])
+                elif not prompt:
+                    yield Wrong("prompt", "is missing.", "Say what to make.")
+        except Failure as failure:
+            yield Wrong.of(_field_of(failure), failure)
+
+
+def _refuse_question(parameters: Parameters, prompt: str | None, medium: Medium) -> None:
+    refuse_cut_of_image(parameters, medium)
+    settle_question(parameters, prompt, None, medium)
+
+
+def _field_of(failure: Failure) -> str:
+    """Return the field with which a refusal's message begins, such as `numFrames: ...`; "" if it begins otherwise."""
+    field, colon, _ = failure.error.message.partition(": ")
+    return field if colon and field.isidentifier() else ""

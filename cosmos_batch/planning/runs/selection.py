@@ -1,0 +1,46 @@
+"""Choose the files of a listing that a run takes, and say why the others are left out."""
+
+import fnmatch
+import re
+from collections.abc import Sequence
+
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
+from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
+from cosmos_batch.contract.s3 import KEY_LIMIT
+
+# Names of our documents and of what generators make (`contract.s3`, `contract.generation.outputs`).
+_OWN_OUTPUT = re.compile(r"(_Cosmos(Reason|Error|3_[a-z0-9-]+)_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
+
+FOLDER, OWN_OUTPUT, OTHER_KIND = "folders", "our own outputs", "files of other kinds"
+NOT_CHOSEN, EMPTY, TOO_LARGE = "files that the patterns leave out", "empty files", "files that are too large"
+
+
+class Selection:
+    """The patterns of `--include` and `--exclude`, and the rules that hold for every listing.
+
+    A pattern is compared with the path below the listed folder. As in the AWS command line, `*` also stands for `/`.
+    """
+
+    def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        self._include = [re.compile(fnmatch.translate(pattern)) for pattern in include]
+        self._exclude = [re.compile(fnmatch.translate(pattern)) for pattern in exclude]
+
+    def why_not(self, path: str, size: int) -> str | None:
+        """Return why a file is left out, as a plural of such files; None if the run takes it.
+
+        `path` is its path below the listed folder.
+        """
+        name = path.rpartition("/")[2]
+        if not name:
+            return FOLDER
+        if not self._chosen(path):
+            return NOT_CHOSEN
+        if _OWN_OUTPUT.search(name):
+            return OWN_OUTPUT
+        if extension(name) not in EXTENSIONS or len(path.encode()) > KEY_LIMIT:
+            return OTHER_KIND
+        return EMPTY if size == 0 else TOO_LARGE if size > INPUT_SIZE_LIMIT else None
+
+    def _chosen(self, path: str) -> bool:
+        included = not self._include or any(pattern.match(path) for pattern in self._include)
+        return included and not any(pattern.match(path) for pattern in self._exclude)

@@ -1,0 +1,51 @@
+"""Buckets with files, and runs that are asked for as a person types them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli.commands.runs.plan import command
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.asked import AskedRun, read_asked_run
+from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
+from cosmos_batch.contract.runs import RunItem
+from tests.support.runs import read_items
+
+Plan = Callable[[str], PlannedRun]
+
+
+@pytest.fixture
+def put(deployment: Deployment) -> Callable[..., None]:
+    """Provide a function that uploads small objects of these keys."""
+
+    def put(*keys: str, body: bytes = b"content") -> None:
+        for key in keys:
+            deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=body)
+
+    return put
+
+
+def ask(deployment: Deployment, *arguments: str) -> AskedRun:
+    """Return what a command line asks for."""
+    options: dict[str, Any] = command.make_context("plan", list(arguments)).params
+    options.pop("as_json")
+    return read_asked_run(deployment, options.pop("sources"), options)
+
+
+@pytest.fixture
+def plan(deployment: Deployment) -> Callable[..., PlannedRun]:
+    """Provide a function that plans the run of a command line."""
+    return lambda *arguments: plan_run(deployment, ask(deployment, *arguments))
+
+
+@pytest.fixture
+def items(deployment: Deployment, plan: Callable[..., PlannedRun]) -> Callable[..., Sequence[RunItem]]:
+    """Provide a function that plans and writes the run of a command line, and returns the items that were written."""
+
+    def items(*arguments: str) -> list[RunItem]:
+        planned = plan(*arguments)
+        planned.write()
+        return read_items(deployment.clients("s3"), "state", planned.request.id)
+
+    return items

@@ -1,0 +1,167 @@
+"""The plan of a run over prefixes and files, and the objects that it writes."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.runs.plan import PlannedRun
+from cosmos_batch.contract.runs import SHARD_ITEMS, RunItem, RunRequest
+from tests.support.runs import read_items, read_shards
+
+Items = Callable[..., Sequence[RunItem]]
+Plan = Callable[..., PlannedRun]
+Put = Callable[..., None]
+
+STRANGE_KEYS = [
+    "clips/a b.mp4",
+    "clips/a%20b.mp4",
+    "clips/a+b.mp4",
+    "clips/#1?x=y.mp4",
+    "clips/クリップ🎬.mp4",
+    "clips/'\"\\.mp4",
+    "clips//double.mp4",
+    "clips/../up.mp4",
+]
+
+
+def test_a_run_over_a_prefix_has_an_item_for_each_file(items: Items, put: Put) -> None:
+    put("clips/a.mp4", "clips/deep/b.png", "other/c.mp4")
+    first, second = items("s3://assets/clips/", "--prompt", "What?")
+    assert (first.id, first.input, first.size) == ("clips/a.mp4", "s3://assets/clips/a.mp4", 7)
+    assert first.etag and first.prompt is None, "the run's request has the prompt"
+    assert second.id == "clips/deep/b.png"
+
+
+def test_keys_of_every_kind_are_taken_as_they_are(items: Items, put: Put) -> None:
+    put(*STRANGE_KEYS)
+    assert sorted(item.id for item in items("s3://assets/clips/")) == sorted(STRANGE_KEYS)
+
+
+def test_folders_own_outputs_and_other_kinds_are_left_out_and_counted(
+    plan: Plan, put: Put, deployment: Deployment
+) -> None:
+    put("clips/a.mp4", "clips/a.mp4.metadata.json", "clips/notes.txt", "clips/a_CosmosReason_20261120-120000.json")
+    put("clips/a_Cosmos3_nano_20261120-120000.mp4", "clips/a_CosmosError_20261120-120000.json")
+    put("clips/cosmos3-nano-20261120-120000.mp4", "clips/a_Cosmos3_nano_20261120-120000.mp4.previewFile.gif")
+    put("clips/", "clips/empty.mp4", "clips/sub/", body=b"")
+    planned = plan("s3://assets/clips/")
+    planned.write()
+    assert [item.id for item in read_items(deployment.clients("s3"), "state", planned.request.id)] == ["clips/a.mp4"]
+    assert planned.estimate.left_out == {
+        "folders": 2,
+        "our own outputs": 5,
+        "files of other kinds": 2,
+        "empty files": 1,
+    }
+
+
+def test_patterns_choose_files_by_their_path_below_the_prefix(items: Items, put: Put) -> None:
+    put("clips/ep1/front.mp4", "clips/ep1/rear.mp4", "clips/ep2/front.mp4", "clips/bad/front.mp4")
+    chosen = items("s3://assets/clips/", "--include", "*/front.mp4", "--exclude", "bad/*")
+    assert [item.id for item in chosen] == ["clips/ep1/front.mp4", "clips/ep2/front.mp4"]
+
+
+def test_a_prefix_without_files_is_refused_with_what_is_there(plan: Plan, put: Put) -> None:
+    with pytest.raises(WrongCall, match="no file to ask about"):
+        plan("s3://assets/nothing/")
+    put("clips/a.txt", "clips/b.txt")
+    with pytest.raises(WrongCall, match="2 files of other kinds"):
+        plan("s3://assets/clips/")
+
+
+def test_another_bucket_is_refused(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(WrongCall):
+        plan("s3://elsewhere/clips/")
+    assert "outside of the configured buckets" in capsys.readouterr().err
+
+
+def test_a_bucket_that_does_not_exist_is_named(deployment: Deployment, plan: Plan) -> None:
+    deployment.asset_roots.append("missing")
+    with pytest.raises(CliError, match="no bucket missing"):
+        plan("s3://missing/clips/")
+
+
+def test_named_objects_are_looked_at(items: Items, plan: Plan, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
+    put("a.mp4", "b.mp4")
+    assert [item.id for item in items("s3://assets/a.mp4", "s3://assets/b.mp4")] == ["a.mp4", "b.mp4"]
+    with pytest.raises(WrongCall, match="2 problems"):
+        plan("s3://assets/a.mp4", "s3://assets/gone.mp4", "s3://assets/clips")
+    printed = capsys.readouterr().err
+    assert "s3://assets/gone.mp4 does not exist" in printed and "end it with /" in printed
+
+
+def test_what_cannot_be_used_is_left_out_if_that_is_asked_for(items: Items, put: Put) -> None:
+    put("a.mp4")
+    assert len(items("s3://assets/a.mp4", "s3://assets/gone.mp4", "--skip-invalid")) == 1
+
+
+def test_the_same_file_named_twice_is_refused(plan: Plan, put: Put, capsys: pytest.CaptureFixture[str]) -> None:
+    put("clips/a.mp4")
+    with pytest.raises(WrongCall):
+        plan("s3://assets/clips/", "s3://assets/clips/a.mp4")
+    assert "is used twice, first in s3://assets/clips/" in capsys.readouterr().err
+
+
+def test_a_folder_of_this_machine_is_uploaded_once(
+    items: Items, plan: Plan, tmp_path: Path, deployment: Deployment
+) -> None:
+    for name in ("b/x.mp4", "b.mp4", "a b.mp4", "b-c/y.mp4", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    assert len(plan(str(tmp_path)).uploads) == 4, "a plan uploads nothing"
+    time.sleep(1.1)  # S3 knows seconds alone: a file that changed in the second of its upload is uploaded again
+    first = items(str(tmp_path))
+    assert [item.id for item in first] == ["a b.mp4", "b-c/y.mp4", "b.mp4", "b/x.mp4"]
+    planned = plan(str(tmp_path))
+    assert len(planned.uploads) == 0
+    (tmp_path / "b.mp4").write_bytes(b"other content")
+    assert len(plan(str(tmp_path)).uploads) == 1
+    assert [item.input for item in items(str(tmp_path))] == [item.input for item in first]
+
+
+def test_named_files_of_this_machine_keep_their_folders(items: Items, tmp_path: Path) -> None:
+    for folder in ("ep1", "ep2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "cam.mp4").write_bytes(b"content")
+    found = items(str(tmp_path / "ep2/cam.mp4"), str(tmp_path / "ep1/cam.mp4"))
+    assert [item.id for item in found] == ["ep1/cam.mp4", "ep2/cam.mp4"]
+
+
+def test_a_file_that_changes_after_the_plan_is_not_uploaded(plan: Plan, tmp_path: Path) -> None:
+    clip = tmp_path / "a.mp4"
+    clip.write_bytes(b"content")
+    planned = plan(str(clip))
+    clip.write_bytes(b"longer content")
+    with pytest.raises(CliError, match="changed after the plan"):
+        planned.write()
+
+
+def test_items_are_split_by_pipeline_into_shards(plan: Plan, put: Put, deployment: Deployment) -> None:
+    put(*(f"clips/{number:03}.mp4" for number in range(SHARD_ITEMS + 1)))
+    planned = plan("s3://assets/clips/", "--pipeline", "cosmos-reason2-2b", "--pipeline", "cosmos-reason2-8b")
+    planned.write()
+    s3, run = deployment.clients("s3"), planned.request.id
+    assert [(ref.shard, ref.pipeline, ref.items) for ref in read_shards(s3, "state", run)] == [
+        ("00000", "cosmos-reason2-2b", SHARD_ITEMS),
+        ("00001", "cosmos-reason2-8b", SHARD_ITEMS),
+        ("00002", "cosmos-reason2-2b", 1),
+        ("00003", "cosmos-reason2-8b", 1),
+    ]
+    assert planned.estimate.items == 2 * (SHARD_ITEMS + 1)
+    written = s3.get_object(Bucket="state", Key=f"runs/{run}/run.json")["Body"].read()
+    assert RunRequest.model_validate_json(written) == planned.request
+
+
+def test_prompts_and_seeds_are_swept(items: Items, put: Put) -> None:
+    put("a.mp4")
+    found = items("s3://assets/a.mp4", "--prompt", "One?", "--prompt", "Two?", "--seeds", "3,7-8", "--temperature", "1")
+    assert len(found) == 6
+    assert found[-1].id == "a.mp4#prompt=2,seed=8"
+    assert found[-1].variant == {"prompt": 2, "seed": 8}
+    assert found[-1].prompt == "Two?"
+    assert found[-1].parameters is not None
+    assert (found[-1].parameters.seed, found[-1].parameters.temperature) == (8, 1)
