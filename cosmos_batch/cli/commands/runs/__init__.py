@@ -5,6 +5,7 @@ from cosmos_batch.cli.command_line import LazyGroup
 COMMANDS = {
     "plan": "Say what a run would do, take and cost, and start nothing.",
     "export": "Save the answers of a run as a table, a list or a dataset.",
+    "diff": "Show which answers differ between two runs.",
 }
 
 command = LazyGroup(

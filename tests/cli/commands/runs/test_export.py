@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from tests.support.run_objects import answered, failed, put_run
 
 
 @pytest.fixture(autouse=True)
-def run(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(deployment: Deployment) -> None:
     """Write a run of two shards that have ended and one that has not."""
-    monkeypatch.setattr(deployments, "find", lambda: deployment)
     put_run(deployment.clients("s3"), "r", [[answered("a"), failed("b")], [answered("c")], 200])
 
 

@@ -1,0 +1,89 @@
+"""`cosmos-batch runs diff`: the answers in which two runs differ."""
+
+import json
+import tempfile
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, Difference, ItemEnd, KeyKind, RunComparison
+from cosmos_batch.cli.runs.run_objects import RunObjects, run_objects
+
+SHOWN = 20  # differences
+_ANSWER_WIDTH = 96  # characters of an answer
+
+
+@click.command(
+    cls=CosmosCommand,
+    examples=["cosmos-batch runs diff RUN1 RUN2", "cosmos-batch runs diff RUN1 RUN2 --by input --json > changed.json"],
+)
+@click.argument("first", metavar="RUN1")
+@click.argument("second", metavar="RUN2")
+@option("--by", type=click.Choice(["id", "input"]), default="id", show_default=True, help="What tells items apart.")
+@option("--limit", metavar="N", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show so many.")
+@option("--json", "as_json", is_flag=True, help="Print all differences and their counts as JSON.")
+def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> int:
+    """Show which answers differ between two runs over the same files: with another prompt, or another model.
+
+    Answers with parsed data are compared by it, others by their text. Files that were generated are not compared.
+    """
+    deployment = deployments.find()
+    runs = [run_objects(deployment, run) for run in (first, second)]
+    # Several pipelines answer an item each; one against another is a comparison of models.
+    with_pipeline = all(len(run.request().pipelines) > 1 for run in runs)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(RunComparison(Path(folder) / "runs.sqlite", by)) as comparison,
+    ):
+        comparison.add("first", runs[0].lines(), with_pipeline)
+        comparison.add("second", runs[1].lines(), with_pipeline)
+        if as_json:
+            _print_json(first, second, comparison)
+        else:
+            _print_text(comparison, limit)
+        _inform(runs, comparison.counts(), by)
+    return 0
+
+
+def _print_json(first: str, second: str, comparison: RunComparison) -> None:
+    """Print one object, difference by difference."""
+    counts = json.dumps(comparison.counts())
+    print(f'{{"first": {json.dumps(first)}, "second": {json.dumps(second)}, "counts": {counts}, "differences": [')
+    for number, difference in enumerate(comparison.differences()):
+        print(f"{',' if number else ''}{json.dumps(difference.to_json(), ensure_ascii=False)}")
+    print("]}")
+
+
+def _print_text(comparison: RunComparison, limit: int) -> None:
+    counts = comparison.counts()
+    for change, count in counts.items():
+        print(f"{count:>9,}  {change}")
+    for difference in islice(comparison.differences(), limit):
+        print(_described(difference))
+    left = sum(counts.values()) - counts.get(SAME, 0) - counts.get(FAILS_IN_BOTH, 0) - limit
+    if left > 0:
+        inform(f"{left:,} more: --limit {limit * 10}, or --json for all of them")
+
+
+def _described(difference: Difference) -> str:
+    ends = [f"  {sign} {_end(end)}" for sign, end in (("-", difference.first), ("+", difference.second)) if end]
+    return "\n".join(["", f"{difference.id}  {difference.change}", *ends])
+
+
+def _end(end: ItemEnd) -> str:
+    text = f"error: {end.error}" if end.error else " ".join((end.answer or "(no text)").split())
+    return text if len(text) <= _ANSWER_WIDTH else f"{text[: _ANSWER_WIDTH - 1]}…"
+
+
+def _inform(runs: list[RunObjects], counts: dict[str, int], by: KeyKind) -> None:
+    """Say what makes the comparison look worse than it is."""
+    for run in runs:
+        if run.summary() is None:
+            inform(f"{run.run} has not ended: items without an end yet count as absent.")
+    if by == "id" and counts and all(change.startswith("only") for change in counts):
+        inform("No item has the same id in both runs: --by input compares by file.")
