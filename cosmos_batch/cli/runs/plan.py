@@ -89,6 +89,7 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
         items=len(items) * len(asked.request.pipelines),
         bytes=findings.bytes,
         left_out=findings.left_out,
+        unchecked=sources.unchecked,
     )
     return PlannedRun(asked.request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
 

@@ -71,7 +71,7 @@ def read_line(line: bytes, rules: RunRules) -> RunItem:
     try:
         read = ManifestLine.model_validate(fields)
     except ValidationError as error:
-        raise WrongLine([_wrong(detail) for detail in error.errors(include_url=False)]) from error
+        raise WrongLine(_wrongs(error)) from error
     item = _item(read, rules)
     if wrongs := list(rules.wrongs(item)):
         raise WrongLine(wrongs)
@@ -87,7 +87,17 @@ def _parsed(line: bytes) -> dict[str, Any]:
         raise WrongLine([Wrong("", f"is not JSON: {error}.", f"A line looks like {EXAMPLE}")]) from error
     if not isinstance(value, dict):
         raise WrongLine([Wrong("", "is not a JSON object.", f"A line looks like {EXAMPLE}")])
+    if "\\u" in line.decode(errors="replace") and _holds_surrogates(value):
+        raise WrongLine([Wrong("", "holds half of a surrogate pair, which is no character.", "Replace it.")])
     return value
+
+
+def _holds_surrogates(value: dict[str, Any]) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _item(line: ManifestLine, rules: RunRules) -> RunItem:
@@ -139,7 +149,7 @@ def _read_parameters(
         try:
             own: Parameters = read_parameters({**values, **({"moreInputs": more} if more else {})})
         except ValidationError as error:
-            yield from (_wrong(detail, "parameters.") for detail in error.errors(include_url=False))
+            yield from _wrongs(error, "parameters.")
             return
         changes["parameters"] = merged_parameters(rules.request, own)
 
@@ -162,9 +172,17 @@ def _read_generation(
     changes["generation"] = (rules.request.generation or GenerationParameters()).overridden_by(own)
 
 
-def _wrong(detail: ErrorDetails, above: str = "") -> Wrong:
-    """Return pydantic's error of a field as a problem with a remedy."""
-    path = above + ".".join(str(part) for part in detail["loc"])
+def _wrongs(error: ValidationError, above: str = "") -> list[Wrong]:
+    """Return pydantic's errors as problems with remedies: one for a field that may be of several types."""
+    found: dict[str, Wrong] = {}
+    for detail in error.errors(include_url=False):
+        parts = detail["loc"][:1] if detail["loc"][0] == "prompt" else detail["loc"]
+        path = above + ".".join(map(str, parts))
+        found.setdefault(path, _wrong(path, detail))
+    return list(found.values())
+
+
+def _wrong(path: str, detail: ErrorDetails) -> Wrong:
     message = detail["msg"].removeprefix("Value error, ")
     remedy = "Write it as S3 shows it, such as s3://my-bucket/clip.mp4." if "input" in path else "Correct it."
     return Wrong(path, f"{_shown(detail['input'])}: {message[0].lower()}{message[1:]}.", remedy)

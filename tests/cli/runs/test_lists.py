@@ -1,0 +1,180 @@
+"""Inputs from lists: manifests of this machine, of S3 and of standard input, and S3 inventories."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.runs import objects
+from cosmos_batch.cli.runs.lines import lines_of
+from cosmos_batch.cli.runs.plan import PlannedRun
+from cosmos_batch.cli.runs.seen_ids import SeenIds
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.planning.runs.manifest import LINE_LIMIT
+from tests.cli.runs.test_plan import STRANGE_KEYS
+
+Items = Callable[..., Sequence[RunItem]]
+Plan = Callable[..., PlannedRun]
+Put = Callable[..., None]
+
+
+def manifest(folder: Path, *lines: dict[str, Any] | str) -> str:
+    path = folder / "requests.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return str(path)
+
+
+def test_a_manifest_has_a_request_on_each_line(items: Items, put: Put, tmp_path: Path) -> None:
+    put("a.mp4", "b.mp4")
+    name = manifest(
+        tmp_path,
+        {"id": "1", "input": "s3://assets/a.mp4", "prompt": "One?"},
+        "",
+        {"id": "2", "input": "s3://assets/b.mp4", "parameters": {"fps": 1}},
+    )
+    first, second = items(name, "--prompt", "What?")
+    assert (first.id, first.prompt, first.size) == ("1", "One?", 7)
+    assert first.etag, "the object was looked at"
+    assert second.prompt is None and second.parameters is not None and second.parameters.fps == 1
+
+
+def test_a_manifest_may_lie_in_s3_or_come_on_standard_input(
+    items: Items, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("a.mp4")
+    put("lists/requests.jsonl", body=b'{"input": "s3://assets/a.mp4"}')
+    assert [item.input for item in items("s3://assets/lists/requests.jsonl")] == ["s3://assets/a.mp4"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"s3://assets/a.mp4\n")))
+    assert [item.input for item in items("-")] == ["s3://assets/a.mp4"]
+
+
+def test_every_wrong_line_is_named_before_anything_starts(
+    plan: Plan, put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("a.mp4")
+    name = manifest(
+        tmp_path,
+        {"id": "1", "input": "s3://assets/a.mp4"},
+        '{"id": "2", "input":',
+        {"id": "1", "input": "s3://assets/a.mp4", "prompt": "Another?"},
+        {"id": "4", "inptu": "s3://assets/a.mp4"},
+        {"id": "5", "input": "s3://assets/gone.mp4"},
+        {"id": "6", "input": "s3://elsewhere/a.mp4"},
+    )
+    with pytest.raises(WrongCall, match="5 problems") as caught:
+        plan(name)
+    assert "--skip-invalid" in caught.value.remedy
+    printed = sorted(capsys.readouterr().err.splitlines())
+    assert [line.partition(": ")[0] for line in printed] == [f"{name}, line {number}" for number in (2, 3, 4, 5, 6)]
+    assert "is used twice, first in" in printed[1] and "line 1." in printed[1]
+    assert "Did you mean `input`?" in printed[2]
+    assert "s3://assets/gone.mp4 does not exist" in printed[3]
+
+
+def test_the_others_go_on_if_that_is_asked_for(items: Items, put: Put, tmp_path: Path) -> None:
+    put("a.mp4")
+    name = manifest(tmp_path, {"id": "1", "input": "s3://assets/a.mp4"}, "{", {"id": "2", "input": "s3://assets/b.mp4"})
+    assert [item.id for item in items(name, "--skip-invalid")] == ["1"]
+
+
+def test_of_very_many_named_objects_only_the_first_are_looked_at(
+    plan: Plan, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("a.mp4")
+    monkeypatch.setattr(objects, "HEADS_LIMIT", 1)
+    lines = [{"id": str(number), "input": f"s3://assets/{number or 'a'}.mp4"} for number in range(3)]
+    assert plan(manifest(tmp_path, *lines)).estimate.unchecked == 2
+
+
+def test_a_manifest_that_is_gone_is_named(plan: Plan) -> None:
+    with pytest.raises(WrongCall, match="missing.jsonl cannot be read"):
+        plan("missing.jsonl")
+    with pytest.raises(WrongCall, match="s3://assets/missing.jsonl cannot be read"):
+        plan("s3://assets/missing.jsonl")
+
+
+def test_lines_are_split_wherever_chunks_end() -> None:
+    text = b"one\r\n\n  \ntwo\nthree"
+    for size in range(1, len(text)):
+        chunks = iter([text[start : start + size] for start in range(0, len(text), size)])
+        lines = [(number, line.strip()) for number, line in lines_of(lambda _, chunks=chunks: next(chunks, b""))]
+        assert lines == [(1, b"one"), (4, b"two"), (5, b"three")]
+
+
+def test_a_line_without_an_end_is_cut() -> None:
+    source = io.BytesIO(b"x" * (3 * LINE_LIMIT) + b"\nnext\n")
+    (_, first), (number, second) = lines_of(source.read)
+    assert len(first) > LINE_LIMIT and number == 2 and second == b"next"
+
+
+def test_seen_ids_remember_where_the_first_was() -> None:
+    seen = SeenIds()
+    assert seen.add("é", "line 1") is None
+    assert seen.add("e", "line 2") is None
+    assert seen.add("é", "line 3") == "line 1"
+    seen.close()
+
+
+SCHEMA = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, ETag"
+
+
+def inventory(deployment: Deployment, file_format: str, content: bytes) -> str:
+    s3 = deployment.clients("s3")
+    s3.create_bucket(Bucket="inventories")
+    s3.put_object(Bucket="inventories", Key="data/1", Body=content)
+    text = {
+        "sourceBucket": "assets",
+        "destinationBucket": "arn:aws:s3:::inventories",
+        "fileFormat": file_format,
+        "fileSchema": SCHEMA,
+        "files": [{"key": "data/1", "size": len(content), "MD5checksum": "x"}],
+    }
+    s3.put_object(Bucket="inventories", Key="day/manifest.json", Body=json.dumps(text))
+    return "s3://inventories/day/manifest.json"
+
+
+def encoded(key: str) -> str:
+    from urllib.parse import quote_plus
+
+    return quote_plus(key, safe="/")
+
+
+def test_an_inventory_of_csv_is_read(items: Items, deployment: Deployment) -> None:
+    rows = [f'"assets","{encoded(key)}","v","true","false","7","abc"' for key in STRANGE_KEYS]
+    rows += ['"assets","old.mp4","v","false","false","7","abc"', '"assets","gone.mp4","v","true","true","",""']
+    rows += ['"assets","notes.txt","v","true","false","7","abc"']
+    name = inventory(deployment, "CSV", gzip.compress("\n".join(rows).encode()))
+    found = items(name)
+    assert [item.input for item in found] == [f"s3://assets/{key}" for key in STRANGE_KEYS]
+    assert (found[0].etag, found[0].size) == ('"abc"', 7)
+
+
+def test_an_inventory_of_parquet_is_read(items: Items, deployment: Deployment) -> None:
+    table = pyarrow.table(
+        {
+            "bucket": ["assets", "assets"],
+            "key": ["a b+%.mp4", "old.mp4"],
+            "is_latest": [True, False],
+            "is_delete_marker": [False, False],
+            "size": [7, 7],
+            "e_tag": ["abc", "abc"],
+        }
+    )
+    file = io.BytesIO()
+    parquet.write_table(table, file)
+    found = items(inventory(deployment, "Parquet", file.getvalue()))
+    assert [(item.input, item.etag) for item in found] == [("s3://assets/a b+%.mp4", '"abc"')]
+
+
+def test_another_json_file_is_no_inventory(plan: Plan, put: Put) -> None:
+    put("x/manifest.json", body=b"{}")
+    with pytest.raises(WrongCall, match="no manifest of an S3 Inventory"):
+        plan("s3://assets/x/manifest.json")
