@@ -84,8 +84,8 @@ class KeptJobs:
         """Open a kept object, as an S3 client does."""
         return {"Body": self._object(f"s3://{Bucket}/{Key}").open("rb")}
 
-    def download_file(self, bucket: str, key: str, path: str) -> None:
-        """Copy a kept object to a path, as an S3 client does."""
+    def download_file(self, bucket: str, key: str, path: str, **_: object) -> None:
+        """Copy a kept object to a path, as an S3 client does. What jobs have written has one version."""
         shutil.copyfile(self._object(f"s3://{bucket}/{key}"), path)
 
     def discard(self) -> None:

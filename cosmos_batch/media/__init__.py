@@ -8,6 +8,7 @@ generated is raised as `Failure("EngineFailed")` (`errors`).
 """
 
 from cosmos_batch.media.action_files import read_actions, write_actions
+from cosmos_batch.media.displaying import displayed_frames, displayed_image, displayed_size
 from cosmos_batch.media.errors import label_failures
 from cosmos_batch.media.frame_cropping import (
     first_frame_times,
@@ -37,6 +38,9 @@ __all__ = [
     "check_actions",
     "check_image",
     "check_video",
+    "displayed_frames",
+    "displayed_image",
+    "displayed_size",
     "exact_rate",
     "first_frame_times",
     "frame_count_at",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from PIL import Image
 
-from cosmos_batch.media import VideoInfo, frames_at_size, image_at_size, probe, upright_size
+from cosmos_batch.media import VideoInfo, displayed_frames, displayed_image, displayed_size, probe
 from cosmos_batch.media.previews import evenly_spaced, shrunk_size
 from cosmos_batch.viewing.drawing import (
     DPI,
@@ -18,15 +18,15 @@ from cosmos_batch.viewing.drawing import (
     add_marks,
     color_of_labels,
     font_families,
-    missing_characters,
+    font_notes,
     plain,
     render,
     shorten,
 )
 from cosmos_batch.viewing.marks import Event, Marks
 
-COLUMNS = 4
-PICTURES_LIMIT = 16
+COLUMNS, PICTURES = 4, 16
+MORE_COLUMNS, PICTURES_LIMIT = 8, 64  # of a clip of which the model saw more frames than `PICTURES`
 _PICTURE_SIDE = 360  # pixels of the longer side
 _PAGE_WIDTH = 14.4  # inches
 _LINE_HEIGHT = 0.22  # inches
@@ -75,28 +75,19 @@ def write_answer_sheet(sheet: AnswerSheet, target: Path) -> list[str]:
     pictures = _clip_pictures(sheet, media) if isinstance(media, VideoInfo) else [_image_picture(sheet)]
     duration = media.timeline.duration if isinstance(media, VideoInfo) else 0.0
     Image.fromarray(_page(sheet, pictures, duration)[..., :3]).save(target, "PNG", optimize=True)
-    return _notes(sheet.answer + sheet.marks.text)
-
-
-def _notes(text: str) -> list[str]:
-    missing = missing_characters(text)
-    if not missing:
-        return []
-    return [
-        f"No font of this machine has {shorten(missing, 20)}: install one that does, such as the Debian packages "
-        "fonts-noto and fonts-noto-cjk."
-    ]
+    return font_notes(sheet.answer + sheet.marks.text)
 
 
 def _image_picture(sheet: AnswerSheet) -> _Picture:
-    size = shrunk_size(upright_size(sheet.media), COLUMNS * _PICTURE_SIDE // 2)
-    return _Picture(image_at_size(sheet.media, size), "", sheet.marks)
+    size = shrunk_size(displayed_size(sheet.media), COLUMNS * _PICTURE_SIDE // 2)
+    return _Picture(displayed_image(sheet.media, size), "", sheet.marks)
 
 
 def _clip_pictures(sheet: AnswerSheet, media: VideoInfo) -> list[_Picture]:
     """Return frames of a clip, each with the marks that hold at its time or are nearest to it."""
     times = _times(media, sheet.seen)
-    frames = frames_at_size(sheet.media, media.timeline, times, shrunk_size(upright_size(sheet.media), _PICTURE_SIDE))
+    size = shrunk_size(displayed_size(sheet.media), _PICTURE_SIDE)
+    frames = displayed_frames(sheet.media, media.timeline, times, size)
     reach = max(np.diff(times), default=media.timeline.duration) / 2
     return [
         _Picture(pixels, f"{seconds:.2f} s", sheet.marks.at(seconds, float(reach)))
@@ -105,21 +96,24 @@ def _clip_pictures(sheet: AnswerSheet, media: VideoInfo) -> list[_Picture]:
 
 
 def _times(media: VideoInfo, seen: tuple[float, ...] | None) -> list[float]:
-    """Return up to `PICTURES_LIMIT` times of frames of the clip, the first and the last among them."""
+    """Return times of frames of the clip, the first and the last among them: of those that the model saw, if known."""
     stored = media.timeline.times
-    wanted = stored if seen is None else stored[[int(np.abs(stored - seconds).argmin()) for seconds in seen]]
-    return evenly_spaced(wanted, PICTURES_LIMIT)
+    if seen is None:
+        return evenly_spaced(stored, PICTURES)
+    return evenly_spaced(
+        np.unique(stored[[int(np.abs(stored - seconds).argmin()) for seconds in seen]]), PICTURES_LIMIT
+    )
 
 
 def _page(sheet: AnswerSheet, pictures: list[_Picture], duration: float) -> np.ndarray:
     """Return the whole page: RGBA, uint8, [height, width, 4]."""
-    columns = min(COLUMNS, len(pictures))
+    columns = min(COLUMNS if len(pictures) <= PICTURES else MORE_COLUMNS, len(pictures))
     rows = -(-len(pictures) // columns)
     height, width, _ = pictures[0].pixels.shape
     row_inches = _PAGE_WIDTH / columns * height / width + _TITLE_HEIGHT
     if len(pictures) == 1:
         row_inches = min(row_inches, _PAGE_WIDTH * 0.75)
-    lines = _wrapped(sheet.answer)
+    lines = [*_wrapped(sheet.answer), *_frames_shown(sheet, len(pictures))]
     events = sheet.marks.events[:_EVENTS_LIMIT] if duration else ()
     inches = [
         max(1, len(lines)) * _LINE_HEIGHT + _LINE_HEIGHT,
@@ -137,6 +131,12 @@ def _page(sheet: AnswerSheet, pictures: list[_Picture], duration: float) -> np.n
     if events:
         _add_timeline(figure.add_subplot(grid[-1, :]), events, duration)
     return render(figure)
+
+
+def _frames_shown(sheet: AnswerSheet, shown: int) -> list[str]:
+    """Return a line that says which frames these are, where the sheet does not have all that the model saw."""
+    seen = len(sheet.seen or ())
+    return [f"{shown} of the {seen} frames that the model saw:"] if seen > shown else []
 
 
 def _wrapped(answer: str) -> list[str]:
@@ -160,15 +160,17 @@ def _add_picture(axes: Axes, picture: _Picture) -> None:
 def _add_timeline(axes: Axes, events: tuple[Event, ...], duration: float) -> None:
     """Draw one bar for each event, in seconds of the clip, with its caption."""
     colors = color_of_labels(event.caption for event in events)
+    # An event may end behind the clip, because a model said so.
+    shown = min(max(duration, *(event.span.end for event in events)), 2 * duration)
     for row, event in enumerate(events):
-        length = max(event.span.end - event.span.start, duration / 500)
+        length = min(max(event.span.end - event.span.start, duration / 500), shown)
         axes.broken_barh([(event.span.start, length)], (row + 0.1, 0.8), facecolor=colors[event.caption], alpha=0.55)
         text = f"{event.span.start:.2f} to {event.span.end:.2f} s  {event.caption}"
         axes.text(
             duration * 0.005, row + 0.5, plain(shorten(text, _LINE_CHARACTERS)), va="center", fontsize=9,
             family=font_families(),
         )  # fmt: skip
-    axes.set_xlim(0, max(duration, *(event.span.end for event in events)))
+    axes.set_xlim(0, shown)
     axes.set_ylim(len(events), 0)
     axes.set_yticks([])
     axes.set_xlabel("seconds", fontsize=8)

@@ -1,7 +1,9 @@
 """Draw marks on one picture with matplotlib, whose text falls back from font to font until a script is covered."""
 
+import unicodedata
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -21,7 +23,10 @@ DPI = 100
 _COLORS = ("#ff7f0e", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#e377c2", "#17becf", "#bcbd22")
 _LABEL_LIMIT = 60  # characters of a label on a picture
 _SMALLEST_TEXT, _TEXT_SHARE = 7.0, 0.028  # points; share of the picture's height
-_FALLBACK_FAMILIES = ("Noto Sans CJK", "Noto Sans", "Noto", "Unifont", "FreeSans", "Arial Unicode MS")
+_FALLBACK_FAMILIES = ("Noto Sans CJK", "Noto Sans", "Noto", "Unifont", "FreeSans", "Arial Unicode MS", "Symbola")
+_COLORED = "Color Emoji"  # fonts of colored bitmaps, which matplotlib cannot draw
+_JOINERS = "\u200c\u200d"  # the characters without a shape that scripts of India and emoji need
+FONT_PACKAGES = "fonts-noto-core, fonts-noto-cjk and fonts-symbola"  # of Debian and Ubuntu
 Pixels = np.ndarray  # RGB, uint8, [height, width, 3]
 
 
@@ -32,9 +37,18 @@ def font_families() -> list[str]:
     DejaVu Sans, which comes with matplotlib, has Latin, Greek, Cyrillic, Hebrew, Arabic and more; for Chinese,
     Japanese, Korean and the scripts of India the machine needs a font such as Noto.
     """
+    _find_new_fonts()
     installed = {font.name for font in font_manager.fontManager.ttflist}
-    others = sorted(name for name in installed if name.startswith(_FALLBACK_FAMILIES))
+    others = sorted(name for name in installed if name.startswith(_FALLBACK_FAMILIES) and _COLORED not in name)
     return ["DejaVu Sans", *others]
+
+
+def _find_new_fonts() -> None:
+    """Tell matplotlib of fonts that were installed after it wrote its list, which it keeps in a file for good."""
+    known = {font.fname for font in font_manager.fontManager.ttflist}
+    for path in sorted(set(font_manager.findSystemFonts()) - known):
+        with suppress(OSError, RuntimeError):  # a font that FreeType cannot read
+            font_manager.fontManager.addfont(path)
 
 
 @lru_cache(maxsize=4)
@@ -52,9 +66,11 @@ def draw_marks(picture: Pixels, marks: Marks) -> Pixels:
     """Return the picture with boxes, points and the captions of events drawn on it. The size stays the same."""
     height, width, _ = picture.shape
     layer = mark_layer(width, height, marks)
-    opacity = layer[..., 3:].astype(np.float32) / 255
-    blended = picture * (1 - opacity) + layer[..., :3] * opacity
-    return blended.round().astype(np.uint8)
+    drawn = layer[..., 3] > 0
+    opacity = layer[drawn][:, 3:].astype(np.float32) / 255
+    blended = picture.copy()
+    blended[drawn] = (picture[drawn] * (1 - opacity) + layer[drawn][:, :3] * opacity).round()
+    return blended
 
 
 def add_marks(axes: Axes, marks: Marks, width: int, height: int) -> None:
@@ -89,6 +105,7 @@ def render(figure: Figure) -> np.ndarray:
 
 def missing_characters(text: str) -> str:
     """Return the characters of a text that no font of this machine has, each once."""
+    text = drawable(text)
     fonts = [font_manager.get_font(font_manager.findfont(family)) for family in font_families()]
     unknown = (
         character
@@ -104,9 +121,33 @@ def shorten(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def font_notes(text: str) -> list[str]:
+    """Return a note for a person where no font of this machine has some of the text's characters."""
+    missing = missing_characters(text)
+    if not missing:
+        return []
+    return [
+        f"No font of this machine has {shorten(missing, 20)}: boxes stand for these characters. The Debian packages "
+        f"{FONT_PACKAGES} have nearly all scripts."
+    ]
+
+
+def drawable(text: str) -> str:
+    """Return the text with a mark in place of what is not to be drawn or printed.
+
+    A label comes from a model: it may have control characters, which a terminal would obey, characters that turn the
+    direction of writing, or halves of characters, which FreeType refuses.
+    """
+    return "".join(character if _is_drawable(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def _is_drawable(character: str) -> bool:
+    return character in "\n\t" or character in _JOINERS or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+
+
 def plain(text: str) -> str:
-    """Return the text so that matplotlib draws its dollar signs and takes none for a formula."""
-    return text.replace("$", r"\$")
+    """Return the text as matplotlib draws it: with its dollar signs, which it would take for a formula."""
+    return drawable(text).replace("$", r"\$")
 
 
 def _add_box(axes: Axes, box: Box, width: int, height: int, color: str, size: float) -> None:

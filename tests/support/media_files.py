@@ -29,6 +29,7 @@ def video(
     width: int = 160,
     height: int = 128,
     rotation: int | None = None,
+    pixel_shape: Fraction | None = None,
     paint: Callable[[int], np.ndarray] | None = None,
     pts: Callable[[int], int] | None = None,
     options: dict[str, str] | None = None,
@@ -49,6 +50,8 @@ def video(
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
         for name, value in (colours or {}).items():
             setattr(stream.codec_context, name, value)
+        if pixel_shape is not None:
+            stream.codec_context.sample_aspect_ratio = pixel_shape
         if rotation is not None:
             stream.set_display_rotation(rotation)
         container.start_encoding()

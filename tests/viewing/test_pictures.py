@@ -1,21 +1,39 @@
 """Marks come out at their place and time on contact sheets and overlays, on rotated media too."""
 
+import copy
+import weakref
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from PIL import ExifTags, Image
 
-from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.media import VideoInfo, displayed_frames, probe
 from cosmos_batch.media.writing import write_video
 from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
-from cosmos_batch.viewing.drawing import draw_marks, missing_characters
+from cosmos_batch.viewing.drawing import draw_marks, font_families, missing_characters
 from cosmos_batch.viewing.marks import Box, Event, Marks, Span
-from cosmos_batch.viewing.overlay import overlay_name, write_overlay
+from cosmos_batch.viewing.overlay import overlay_suffix, write_overlay
+from tests.support import media_files
 
 GREY = 128
+GREY_FRAME = np.full((64, 96, 3), GREY, np.uint8)
+HOSTILE = (
+    "$x_",
+    "\\frac{",
+    "a" * 5000,
+    "línea\nzwei",
+    "日本",
+    "\0",
+    "\ud800",
+    "\x1b[2J",
+    "\u202eabc",
+    "e" + "\u0301" * 60,
+)
 LEFT_HALF = Box(0.0, 0.0, 0.5, 1.0, "")
 
 
@@ -37,12 +55,13 @@ def test_a_box_is_drawn_where_it_says() -> None:
 
 def test_a_label_cannot_break_the_drawing() -> None:
     picture = np.full((100, 100, 3), GREY, np.uint8)
-    for label in ("$x_", "\\frac{", "a" * 5000, "línea\nzwei", "日本"):
+    for label in HOSTILE:
+        assert "\x1b" not in missing_characters(label), "a terminal would obey it"
         assert draw_marks(picture, Marks((Box(0.1, 0.1, 0.9, 0.9, label),))).shape == picture.shape
 
 
 def clip(path: Path, frames: int = 20) -> Path:
-    write_video(path, (np.full((64, 96, 3), GREY, np.uint8) for _ in range(frames)), Fraction(10))
+    write_video(path, (GREY_FRAME for _ in range(frames)), Fraction(10))
     return path
 
 
@@ -63,7 +82,7 @@ def test_an_event_is_shown_on_the_frames_of_its_time(tmp_path: Path) -> None:
 
 def test_an_overlay_of_a_video_keeps_frames_rate_and_size(tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4")
-    write_overlay(source, Marks((LEFT_HALF,)), tmp_path / overlay_name(source))
+    write_overlay(source, Marks((LEFT_HALF,)), tmp_path / f"a{overlay_suffix(source)}")
     before, after = probe(source), probe(tmp_path / "a.overlay.mp4")
     assert isinstance(before, VideoInfo)
     assert isinstance(after, VideoInfo)
@@ -77,12 +96,78 @@ def test_marks_follow_the_picture_as_it_is_seen(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
     lying.save(tmp_path / "photo.jpg", exif=exif)
-    write_overlay(tmp_path / "photo.jpg", Marks((LEFT_HALF,)), tmp_path / overlay_name(tmp_path / "photo.jpg"))
+    write_overlay(tmp_path / "photo.jpg", Marks((LEFT_HALF,)), tmp_path / "photo.overlay.png")
     with Image.open(tmp_path / "photo.overlay.png") as overlay:
         assert overlay.size == (40, 80)
         drawn = changed(np.full((80, 40, 3), GREY, np.uint8), np.asarray(overlay.convert("RGB")))
     assert drawn[40, 15:25].any(), "the right side of the left half is a line down the middle"
     assert not drawn[40, 30:].any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "rotation", "size"),
+    [
+        (Fraction(2), None, (192, 64)),
+        (Fraction(1, 2), None, (48, 64)),
+        (None, 90, (64, 96)),
+        (Fraction(2), 90, (64, 192)),
+        (Fraction(1000), None, (96, 64)),
+    ],
+)
+def test_an_overlay_has_the_shape_that_a_player_shows(
+    shape: Fraction | None, rotation: int | None, size: tuple[int, int], tmp_path: Path
+) -> None:
+    """Pixels that are not square are stretched to squares, as a player does, and nothing is cropped."""
+    source = media_files.video(
+        tmp_path / "a.mp4",
+        frames=3,
+        width=96,
+        height=64,
+        paint=lambda _: GREY_FRAME,
+        pixel_shape=shape,
+        rotation=rotation,
+    )
+    write_overlay(source, Marks((LEFT_HALF,)), tmp_path / "out.mp4")
+    frame = frames_of(tmp_path / "out.mp4")[0]
+    height, width, _ = frame.shape
+    assert (width, height) == size
+    drawn = changed(np.full_like(frame, GREY), frame)[height // 2]
+    middle = np.flatnonzero(drawn[5:]) + 5
+    assert abs(middle.mean() - width / 2) < 3, "the right side of the left half is a line down the middle"
+
+
+def test_frames_that_come_unevenly_are_shown_at_their_times(tmp_path: Path) -> None:
+    """A phone films at a varying rate. A frame that stands for a second in the clip does so in the overlay."""
+    times = [*range(5), *range(15, 20)]
+    source = media_files.video(
+        tmp_path / "a.mp4", frames=10, width=96, height=64, paint=lambda _: GREY_FRAME, pts=lambda index: times[index]
+    )
+    write_overlay(source, Marks(events=(Event(Span(1.6, 1.7), "It falls."),)), tmp_path / "out.mp4")
+    info = probe(tmp_path / "out.mp4")
+    assert isinstance(info, VideoInfo)
+    assert info.timeline.duration == pytest.approx(2.0, abs=0.3)
+    shown = [bool(changed(np.full_like(frame, GREY), frame).any()) for frame in frames_of(tmp_path / "out.mp4")]
+    first = float(info.timeline.times[shown.index(True)])
+    assert 0.5 < first < 1.7
+    assert shown[-1]
+    assert not shown[0]
+
+
+def test_frames_of_a_long_video_are_drawn_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: list[weakref.ref[np.ndarray]] = []
+    most = 0
+
+    def watched(*arguments: object) -> Iterator[np.ndarray]:
+        nonlocal most
+        for frame in displayed_frames(*arguments):
+            alive.append(weakref.ref(frame))
+            most = max(most, sum(reference() is not None for reference in alive))
+            yield frame
+
+    monkeypatch.setattr("cosmos_batch.viewing.overlay.displayed_frames", watched)
+    write_overlay(clip(tmp_path / "a.mp4", 60), Marks((LEFT_HALF,)), tmp_path / "out.mp4")
+    assert len(alive) == 60
+    assert most <= 3
 
 
 def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
@@ -123,3 +208,39 @@ def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytes
     [note] = write_answer_sheet(AnswerSheet(image, "箱", Marks()), tmp_path / "sheet.png")
     assert "箱" in note
     assert "fonts-noto-cjk" in note
+
+
+def test_fonts_that_were_installed_later_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """matplotlib lists the fonts once, and keeps its list in a file."""
+    installed = tmp_path / "NotoTest.ttf"
+    installed.write_bytes(Path(font_manager.findfont("DejaVu Sans")).read_bytes())
+    manager = copy.deepcopy(font_manager.fontManager)
+    monkeypatch.setattr(font_manager, "fontManager", manager)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(installed), str(tmp_path / "broken.ttf")])
+    font_families.cache_clear()
+    font_families()
+    font_families.cache_clear()
+    assert str(installed) in {font.fname for font in manager.ttflist}
+
+
+def test_a_sheet_tells_how_many_frames_it_leaves_out(tmp_path: Path) -> None:
+    """The model may have seen hundreds: the sheet has 64 of them, smaller ones than otherwise, and says so."""
+    source = clip(tmp_path / "a.mp4", 80)
+    sizes = {}
+    for count in (16, 64, 80):
+        seen = tuple(number / 10 for number in range(count))
+        write_answer_sheet(AnswerSheet(source, "An answer.", Marks(), seen=seen), tmp_path / "sheet.png")
+        with Image.open(tmp_path / "sheet.png") as image:
+            sizes[count] = image.size
+    assert sizes[16][0] == sizes[64][0] == sizes[80][0]
+    assert sizes[80][1] - sizes[64][1] in range(15, 30), "a line of text"
+
+
+@pytest.mark.parametrize("end", [5.0, 1e300])
+def test_an_event_that_ends_after_the_clip_leaves_the_timeline_readable(end: float, tmp_path: Path) -> None:
+    source = clip(tmp_path / "a.mp4")
+    write_answer_sheet(
+        AnswerSheet(source, "An answer.", Marks(events=(Event(Span(0.0, end), "x"),))), tmp_path / "sheet.png"
+    )
+    with Image.open(tmp_path / "sheet.png") as image:
+        assert image.width == 1440

@@ -5,9 +5,11 @@ import json
 import click
 
 from cosmos_batch.cli import progress
+from cosmos_batch.cli.answer_overlay import draw_overlay, overlay_option
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
+from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
 from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
@@ -23,19 +25,33 @@ START_SECONDS = 60.0  # how long --wait looks for a job: its execution may be st
         "cosmos-batch result ID",
         "cosmos-batch result ID --text",
         "cosmos-batch result ID ID --wait --output answers/",
+        "cosmos-batch result ID --overlay --output answers/",
     ],
 )
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @option("--wait", is_flag=True, help="Wait until the jobs have ended.")
 @option("--text", "as_text", is_flag=True, help="Print the answer alone, not the document.")
+@option("--media", metavar="FILE", type=click.Path(), help="Draw --overlay on this file, if the job's own is gone.")
 @output_options()
-def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None, force: bool) -> int:
+@overlay_option
+def command(
+    ids: tuple[str, ...],
+    wait: bool,
+    as_text: bool,
+    media: str | None,
+    output: str | None,
+    force: bool,
+    overlay: bool,
+) -> int:
     """Print the documents of jobs that have ended, or save them with all files that were made.
 
     A job that failed or runs does not keep the others back; the exit status tells of the worst.
     """
     if as_text and output:
         raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
+    if media and (len(ids) > 1 or not overlay):
+        raise WrongCall("--media goes with --overlay and one job.", "Name that job alone.")
+    file = str(checked_path(media)) if media else None
     target = output_target(output, force, f"{len(ids)} jobs" if len(ids) > 1 else None)
     cloud_deployment, kept = find_with_kept()
     status = 0
@@ -44,6 +60,8 @@ def command(ids: tuple[str, ...], wait: bool, as_text: bool, output: str | None,
             deployment, result = _result(cloud_deployment, kept, job_id, wait)
             print_result = _print_text if as_text else print_or_save
             status = max(status, print_result(deployment, result, target))
+            if overlay:
+                status = max(status, draw_overlay(deployment, result, target, force, file))
         except CliError as error:
             if len(ids) == 1:
                 raise

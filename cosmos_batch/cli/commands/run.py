@@ -8,6 +8,7 @@ import click
 
 from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.cli import configuration, progress
+from cosmos_batch.cli.answer_overlay import draw_overlay, overlay_option
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import submit_files
 from cosmos_batch.cli.deployment import Deployment
@@ -33,6 +34,7 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
     examples=[
         'cosmos-batch run clip.mp4 --prompt "What happens?"',
         "cosmos-batch run *.mp4 --task caption --output answers/",
+        'cosmos-batch run clip.mp4 --task 2d-grounding --prompt "the red cube" --overlay --output answers/',
         "cosmos-batch run clip.mp4 --model nvidia/Cosmos-Reason2-2B --output answer.json --force",
     ],
 )
@@ -42,6 +44,7 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
 @option("--endpoint", metavar="URL", help="Ask this server of OpenAI's protocol, for --model if named.")
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and answer the others.")
 @output_options()
+@overlay_option
 def command(
     files: tuple[str, ...],
     prompt: str | None,
@@ -52,6 +55,7 @@ def command(
     skip_invalid: bool,
     output: str | None,
     force: bool,
+    overlay: bool,
     **options: Any,
 ) -> int:
     """Answer files on this machine, print the documents, and stop what was started.
@@ -79,7 +83,12 @@ def command(
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
         results = answer(deployment, checked_objects(deployment, inputs, request, skip_invalid), request, pipeline)
-        return max(print_or_save(deployment, result, target) for result in results)
+        status = 0
+        for result in results:
+            status = max(status, print_or_save(deployment, result, target))
+            if overlay:
+                status = max(status, draw_overlay(deployment, result, target, force))
+        return status
 
 
 def answer(
