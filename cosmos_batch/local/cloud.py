@@ -54,6 +54,7 @@ class LocalCloud:
         stop_grace: float = 30.0,
         machine_variables: Sequence[str] = (),
         ignored_image_variables: Sequence[str] = (),
+        function_modules: Sequence[str] = (),
     ) -> LocalCloud:
         """Start a cloud and wait until it answers.
 
@@ -73,6 +74,9 @@ class LocalCloud:
         ignored_image_variables
             Names of variables of images that no container gets, beside those that describe an image's file system
             (``batch.jobs.DESCRIBES_THE_IMAGE``).
+        function_modules
+            Modules that most functions import and that take long: they are imported once, beside boto3, and the
+            processes of functions start with them. A function whose code brings such a module imports its own.
 
         Raises
         ------
@@ -93,6 +97,7 @@ class LocalCloud:
             options += ["--parent-pid", str(parent_pid)]
         options += [f"--machine-variable={name}" for name in machine_variables]
         options += [f"--ignored-image-variable={name}" for name in ignored_image_variables]
+        options += [f"--function-module={name}" for name in function_modules]
         process = _spawn(home, options)
         return cls._wait_for(home, cloud_id, process)
 

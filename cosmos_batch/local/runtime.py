@@ -65,6 +65,8 @@ class CloudRuntime:
         Names of variables of the server's environment that every container gets, beside ``PASSED_THROUGH``.
     ignored_image_variables
         Names of variables of images that no container gets.
+    function_modules
+        Modules, beside boto3, that are imported once for the processes of all functions.
     """
 
     home: Path
@@ -73,6 +75,7 @@ class CloudRuntime:
     stop_grace: float
     machine_variables: tuple[str, ...] = ()
     ignored_image_variables: tuple[str, ...] = ()
+    function_modules: tuple[str, ...] = ()
 
     @property
     def endpoint(self) -> str:

@@ -57,6 +57,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stop-grace", type=float, default=30.0)
     parser.add_argument("--machine-variable", action="append", default=[])
     parser.add_argument("--ignored-image-variable", action="append", default=[])
+    parser.add_argument("--function-module", action="append", default=[])
     return parser.parse_args()
 
 
@@ -79,6 +80,7 @@ def listen(arguments: argparse.Namespace) -> BaseWSGIServer:
             arguments.stop_grace,
             tuple(arguments.machine_variable),
             tuple(arguments.ignored_image_variable),
+            tuple(arguments.function_module),
         )
     )
     install(arguments.home / runtime.PROGRAMS, privileged=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-import select
 import shutil
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -18,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.local import runtime
+from cosmos_batch.local.lambda_functions.forked_processes import ForkServer, wait_readable
 
 MAX_PROCESSES = 4
+EXIT_SECONDS = 60.0
 _RUNTIME_SCRIPT = Path(__file__).with_name("runtime_script.py")
+fork_server = ForkServer()
 
 
 @dataclass(frozen=True)
@@ -59,23 +59,19 @@ class FunctionProcess:
         child_requests, self._requests = os.pipe()
         self._responses, child_responses = os.pipe()
         self._buffer = b""
-        arguments = [str(child_requests), str(child_responses), str(code_dir), function.handler]
+        request = {
+            "script": str(_RUNTIME_SCRIPT),
+            "code_dir": str(code_dir),
+            "handler": function.handler,
+            "environment": {
+                **runtime.container_environment(f"lambda-{function.name}"),
+                **runtime.IN_REGION,
+                "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
+                **dict(function.environment),
+            },
+        }
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_RUNTIME_SCRIPT), *arguments],
-                env={
-                    **runtime.container_environment(f"lambda-{function.name}"),
-                    **runtime.IN_REGION,
-                    "AWS_LAMBDA_LOG_STREAM_NAME": self.log_stream,
-                    **dict(function.environment),
-                },
-                cwd=code_dir,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(child_requests, child_responses),
-                start_new_session=True,
-            )
+            self._process = fork_server.start(request, child_requests, child_responses, output.fileno())
         os.close(child_requests)
         os.close(child_responses)
 
@@ -86,8 +82,10 @@ class FunctionProcess:
         answer = self._exchange(line.encode() + b"\n", timeout)
         spent = 1000 * (time.time() - started)
         report = (f"END RequestId: {request_id}", f"REPORT RequestId: {request_id}\tDuration: {spent:.2f} ms")
-        payload, failed = (answer["payload"], answer["failed"]) if answer else self._end_failed(request_id)
-        return InvocationResult(payload, failed, (f"START RequestId: {request_id}", *self._new_log_lines(), *report))
+        if answer is None:
+            answer = self._end_failed(request_id, timed_out=spent >= 1000 * timeout)
+        lines = (f"START RequestId: {request_id}", *self._new_log_lines(), *report)
+        return InvocationResult(answer["payload"], answer["failed"], lines)
 
     def _exchange(self, request: bytes, timeout: float) -> Any:
         deadline = time.monotonic() + timeout
@@ -106,18 +104,17 @@ class FunctionProcess:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
 
-    def _end_failed(self, request_id: str) -> tuple[str, bool]:
-        """End the process; return the error that AWS reports for a timeout or for an exit, and True."""
-        try:
-            code = self._process.wait(0.2)
-        except subprocess.TimeoutExpired:
-            code = None
+    def _end_failed(self, request_id: str, timed_out: bool) -> dict[str, Any]:
+        """End the process; return the error that AWS reports for a timeout or for an exit."""
+        # What closed its pipes is about to exit, which takes a while on a busy machine.
+        code = None if timed_out else self._process.wait(EXIT_SECONDS)
         self.close()
         if code is None:
             kind, reason = "Sandbox.Timedout", f"Task timed out after {self.function.timeout:.2f} seconds"
         else:
             kind, reason = "Runtime.ExitError", f"Runtime exited with error: exit status {code}"
-        return json.dumps({"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {reason}"}), True
+        message = f"RequestId: {request_id} Error: {reason}"
+        return {"payload": json.dumps({"errorType": kind, "errorMessage": message}), "failed": True}
 
     def _new_log_lines(self) -> list[str]:
         with self._log.open("rb") as log:
@@ -149,16 +146,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
     except OSError:
         return  # The process has ended, which the reader of its answers sees.
-
-
-def wait_readable(descriptor: int, seconds: float) -> bool:
-    """Wait until a file descriptor can be read or its other end is closed; False if it takes longer than `seconds`.
-
-    It uses poll(): select() refuses descriptors from 1,024 on, and a cloud with hundreds of executions has those.
-    """
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(1000 * seconds))
 
 
 class FunctionPool:
