@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ATTRIBUTION = "Built on NVIDIA Cosmos"
+OWN_MODELS = "cosmos-batch/"  # the prefix of names of models that this project trained, which are not NVIDIA's
 RANDOM_WEIGHTS = "random-weights"  # the prefix of folder names of checkpoints with random weights, for tests and demos
 PIPELINE_TAG = "cosmos-batch:pipeline"  # the tag of jobs and instances by which costs are allocated to pipelines
 DEFAULT_PROMPT = "Caption the video in detail."
@@ -52,6 +53,11 @@ class Pipeline:
 # long video would occupy the whole KV cache of a GPU. Ten seconds of 1280 x 720 at 4 frames a second are 18,000 tokens
 # and fit unscaled.
 REASONER_CONTEXT = 32_768
+
+
+def attribution_of(model: str) -> str | None:
+    """Return what a document must say about the model that wrote it; None for a model that this project trained."""
+    return None if model.startswith(OWN_MODELS) else ATTRIBUTION
 
 
 def _super(pipeline_id: str, config_key: str, model: str) -> Pipeline:

@@ -35,7 +35,8 @@ def draw_answer(deployment: Deployment, media: Path, document: Path, ask_more: b
     ):
         inform(f"Note: {note}")
     show_picture(target)
-    inform(f"What was answered, drawn on the file: {target}")
+    where = "drawn on the file" if marks else "written above the file"
+    inform(f"What was answered, {where}: {target}")
 
 
 @dataclass(frozen=True)

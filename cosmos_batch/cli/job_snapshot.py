@@ -1,6 +1,7 @@
 """A job at one moment: its stages, and what it waits for."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, WorkerRow
 
 POLL_SECONDS = 0.3
+_LINES = 20  # of a log, so many of the last are searched for one that is no warning
+_WARNING = re.compile(r"^[WEF]\d{4} |warning", re.IGNORECASE)  # PyTorch begins such lines with W, month and day
 
 STAGES = (
     "uploaded",
@@ -156,24 +159,27 @@ class JobObserver:
         return jobs[0] if jobs else {}
 
     def _last_line(self, batch: dict[str, Any]) -> str | None:
-        """Return the last line that a worker has logged while it loads, such as a download's progress."""
+        """Return the last line that a worker has logged while it loads, such as a download's progress; no warning."""
         stream = log_stream(self._deployment, batch) if batch.get("status") == "RUNNING" else None
         if stream is None:
             return None
         logs = self._deployment.clients("logs")
         try:
-            answer = logs.get_log_events(**stream, limit=1, startFromHead=False)
+            answer = logs.get_log_events(**stream, limit=_LINES, startFromHead=False)
         except logs.exceptions.ResourceNotFoundException:
             return None
-        return message_of(answer["events"][0]["message"]) if answer["events"] else None
+        messages = [message_of(event["message"]) for event in answer["events"]]
+        return next((message for message in reversed(messages) if message is not None), None)
 
 
-def message_of(line: str) -> str:
-    """Return the message of a line that a worker logged as JSON; a line of another program as it is."""
+def message_of(line: str) -> str | None:
+    """Return the message of a line that a worker logged as JSON, a line of another program as it is, None for a
+    warning: it is no progress, and whoever waits cannot do anything about it."""
     try:
-        return str(json.loads(line)["message"])
-    except (ValueError, TypeError, KeyError):
-        return line
+        fields = json.loads(line)
+        return str(fields["message"]) if fields.get("level", "INFO") == "INFO" else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None if _WARNING.search(line) else line
 
 
 def log_stream(deployment: Deployment, batch: dict[str, Any]) -> dict[str, str] | None:

@@ -29,8 +29,8 @@ def stand_in(pipeline: EnabledPipeline) -> Path:
     """Return a configuration with the demo's small model in place of a reasoner's, and print that it answers."""
     inform(
         f"{pipeline.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
-        f"of a few moving shapes and nothing else.\nNVIDIA's answers about everything: cosmos-batch run FILE --model "
-        f"{pipeline.model}"
+        "and images of one to three simple shapes, and says so of any other file.\nNVIDIA's model answers about any "
+        f"file: cosmos-batch run FILE --model {pipeline.model}"
     )
     return configuration.with_entry(pipeline.pipeline, {"model": str(DEMO_REASON)})
 

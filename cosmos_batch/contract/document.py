@@ -82,11 +82,13 @@ class ReasonerDocument(Model):
     input_version_id: str | None
     more_inputs: list[MoreInput] = Field(default_factory=list, description="Seen after the first file, in this order")
     batch_job_id: str = Field(description="The worker's Batch job")
-    attribution: str = ATTRIBUTION
+    attribution: str | None = Field(
+        default=ATTRIBUTION, description="What NVIDIA's licence asks for; absent where the model is not NVIDIA's"
+    )
 
     def to_json(self) -> str:
         """Return indented JSON without fields that do not apply, such as `data` without a JSON Schema."""
-        optional = ("reasoning", "notes", "frame_times", "data_error", "input_uri", "question")
+        optional = ("reasoning", "notes", "frame_times", "data_error", "input_uri", "question", "attribution")
         exclude = {name for name in optional if not getattr(self, name)}
         if self.parameters.json_schema is None:
             exclude.add("data")

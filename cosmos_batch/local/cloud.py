@@ -20,7 +20,7 @@ from botocore.config import Config
 
 from cosmos_batch.local import processes, runtime
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0  # a busy machine takes many times the second that a quiet one takes
 STOP_SECONDS = 15.0
 PATIENCE_SECONDS = 3700
 
@@ -110,10 +110,11 @@ class LocalCloud:
             process.kill()
             process.wait()
             raise
+        exit_code = process.poll()
         process.kill()
         process.wait()
         raise LocalCloudError(
-            f"The local cloud did not start (exit code {process.returncode}). The end of {_log_path(home)}:\n"
+            f"{_how_it_failed(exit_code)} The end of {_log_path(home)}:\n"
             + "\n".join(_log_path(home).read_text(errors="replace").splitlines()[-20:])
         )
 
@@ -225,6 +226,13 @@ class LocalCloud:
 
 def _log_path(home: Path) -> Path:
     return home / "logs" / "server.log"
+
+
+def _how_it_failed(exit_code: int | None) -> str:
+    """Return in words why a cloud that was started cannot be used. Without an exit code, its server was still alive."""
+    if exit_code is None:
+        return f"The local cloud did not answer within {START_SECONDS:.0f} s and was stopped: this machine may be busy."
+    return f"The local cloud did not start (exit code {exit_code})."
 
 
 def _spawn(home: Path, options: list[str]) -> subprocess.Popen[bytes]:

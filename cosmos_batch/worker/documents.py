@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS, size_of
+from cosmos_batch.catalogue.pipelines import RANDOM_WEIGHTS, attribution_of, size_of
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT, MoreInput, ReasonerDocument
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.generation.document import DocumentedFile, DocumentedGuardrails, GeneratorDocument
@@ -69,6 +69,7 @@ def reasoner_document(
             for file in job.more_inputs
         ],
         batch_job_id=environment.aws_batch_job_id,
+        attribution=attribution_of(model.stored.model),
     )
 
 

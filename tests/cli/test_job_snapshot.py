@@ -1,6 +1,7 @@
 """Snapshots of a job, and the display that shows its stages."""
 
 import io
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -204,7 +205,30 @@ def test_stages_are_those_of_the_state_table() -> None:
         ("model.safetensors:  40 %", "model.safetensors:  40 %"),
         ('"text"', '"text"'),
         ("{}", "{}"),
+        ('{"level": "WARNING", "logger": "torchao", "message": "Failed to load _C_cutlass_90a.abi3.so"}', None),
+        ("W1123 00:38:39.343000 14098 torch/utils/_pytree.py:630] <enum 'KernelPreference'> is an Enum", None),
+        ("/x/y.py:3: FutureWarning: use z", None),
     ],
 )
-def test_a_line_of_a_loading_worker_is_shown_by_its_message(line: str, message: str) -> None:
+def test_a_line_of_a_loading_worker_is_shown_by_its_message_and_a_warning_is_not(
+    line: str, message: str | None
+) -> None:
     assert job_snapshot.message_of(line) == message
+
+
+def test_the_last_line_that_is_no_warning_is_shown_while_the_model_loads(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    deployment.workers(PIPELINE).submitted("loading", "definition")
+    deployment.workers(PIPELINE).started("loading")
+    batch = {"status": "RUNNING", "container": {"logStreamName": "stream"}}
+    monkeypatch.setattr(JobObserver, "_batch_job", lambda *_: batch)
+    logs = deployment.clients("logs")
+    logs.create_log_group(logGroupName="/aws/batch/job")
+    logs.create_log_stream(logGroupName="/aws/batch/job", logStreamName="stream")
+    now = int(time.time() * 1000)
+    lines = ["starting", "model.safetensors:  40 %", "W1123 00:38:39.343000 14098 torch/utils/x.py:630] deprecated"]
+    events = [{"timestamp": now + number, "message": line} for number, line in enumerate(lines)]
+    logs.put_log_events(logGroupName="/aws/batch/job", logStreamName="stream", logEvents=events)
+    assert JobObserver(deployment, job.job_id).look().waits_for() == "loading the model: model.safetensors:  40 %"

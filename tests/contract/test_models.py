@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cosmos_batch.catalogue.pipelines import PIPELINES
+from cosmos_batch.catalogue.pipelines import PIPELINES, attribution_of
 from cosmos_batch.contract.document import ReasonerDocument
 from cosmos_batch.contract.environment import (
     DeployedCompute,
@@ -102,6 +102,12 @@ def test_the_first_fields_of_the_document_are_those_of_vams() -> None:
     assert json.loads(document().to_json())["attribution"] == "Built on NVIDIA Cosmos"
     named = document(reasoning="because", question="q", input_uri="s3://my-bucket/a.mp4")
     assert list(json.loads(named.to_json()))[:9] == names[:9]
+
+
+def test_a_document_of_a_model_that_is_not_nvidias_does_not_name_nvidia() -> None:
+    assert attribution_of("nvidia/Cosmos-Reason2-2B") == "Built on NVIDIA Cosmos"
+    own = document(model="cosmos-batch/demo-reason", attribution=attribution_of("cosmos-batch/demo-reason"))
+    assert "NVIDIA" not in own.to_json()
 
 
 def test_a_document_without_reasoning_has_no_such_field() -> None:

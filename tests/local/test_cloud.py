@@ -108,6 +108,15 @@ def test_a_port_in_use_is_an_error_that_quotes_the_log(tmp_path: Path) -> None:
             LocalCloud.start(tmp_path, port=taken.getsockname()[1])
 
 
+def test_a_cloud_that_is_merely_slow_is_not_reported_with_the_exit_code_of_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cosmos_batch.local.cloud.START_SECONDS", 0.0)
+    with pytest.raises(LocalCloudError, match=r"did not answer within 0 s and was stopped") as raised:
+        LocalCloud.start(tmp_path)
+    assert "exit code" not in str(raised.value)
+
+
 def test_a_stale_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
     assert LocalCloud.find(tmp_path) is None

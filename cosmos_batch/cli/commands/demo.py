@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.answer_picture import draw_answer
 from cosmos_batch.cli.cloud import default_home
@@ -21,7 +22,12 @@ from cosmos_batch.cli.model_access import is_here, stand_in
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.planning.configuration import load_config
+
+GREEDY = Parameters(temperature=0, presence_penalty=0)
+"""The likeliest answer, the same at each run, with no penalty on words that were there before."""
 
 
 @click.command(
@@ -36,8 +42,8 @@ def command() -> int:
     """
     began = time.monotonic()
     name, question = os.environ.get("FILE"), (os.environ.get("PROMPT") or "").strip() or None
-    prompt = checked_prompt(question)
     path = checked_path(name) if name else default_home() / "demo" / "shapes.mp4"
+    prompt = checked_prompt(question or TASKS["caption"].question(None, medium_of(path.name)))
     clips: list[AsyncResult[Path]] = []
     with process_pool() as pool:
         if not name:
@@ -45,8 +51,8 @@ def command() -> int:
         with local_deployment(pool, _config_file) as deployment:
             for clip in clips:
                 clip.get()
-            inform(f"Asking about {path.name}: {prompt}")
-            [result] = answer(deployment, [path], ReasonerRequest(prompt), None)
+            inform(f"Asking about {path.name}, with greedy decoding (temperature 0): {prompt}")
+            [result] = answer(deployment, [path], ReasonerRequest(prompt, parameters=GREEDY), None)
             status = print_or_save(deployment, result, None)
             if result.document_uri:
                 target = OutputTarget(default_home() / "results", is_folder=True, force=True)

@@ -222,8 +222,14 @@ def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     assert drawn == ("drawn", True), "the sample has times and places to ask for"
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"result": "a cube"}
-    assert "demo-reason answers: a small model that knows clips of a few moving shapes" in printed.err
-    assert "cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B" in printed.err
+    assert (
+        "nvidia/Cosmos-Reason2-2B is not on this machine, so cosmos-batch/demo-reason answers: a small model that "
+        "knows clips and images of one to three simple shapes, and says so of any other file.\n"
+        "NVIDIA's model answers about any file: cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B\n"
+    ) in printed.err
+    assert (
+        "Asking about shapes.mp4, with greedy decoding (temperature 0): Caption the video in detail.\n" in printed.err
+    )
     copy = tmp_path / "results" / "d.json"
     assert json.loads(copy.read_text()) == {"result": "a cube"}
     assert "s3://assets/uploads/20261120-120000-00000000/d.json" in printed.err and str(copy) in printed.err
@@ -242,6 +248,24 @@ def test_the_demo_takes_a_file_and_a_prompt(
     monkeypatch.setenv("PROMPT", "何?")
     assert main(["demo"]) == 0
     assert answered == [(own, "何?", None, True), ("drawn", False)]
+
+
+def test_the_demo_asks_about_an_image_as_an_image(
+    answered: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"content")
+    monkeypatch.setenv("FILE", str(tmp_path / "photo.jpg"))
+    assert main(["demo"]) == 0
+    assert answered[0][1] == "Caption the image in detail."
+
+
+def test_the_demo_decodes_greedily(answered: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[ReasonerRequest] = []
+    scripted = demo.answer
+    monkeypatch.setattr(demo, "answer", lambda *arguments: (requests.append(arguments[2]), scripted(*arguments))[1])
+    assert main(["demo"]) == 0
+    [request] = requests
+    assert (request.parameters.temperature, request.parameters.presence_penalty) == (0, 0)
 
 
 def test_the_demo_uses_a_model_that_is_here(
