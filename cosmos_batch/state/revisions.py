@@ -1,4 +1,4 @@
-"""Recorded revisions: which commit all workers of a pipeline load for a tag or branch of a model (decision 065).
+"""Recorded revisions: which commit all workers of a pipeline load for a revision of a model (decision 065).
 
 A recorded commit changes only by `cosmos-batch models update`, or by a job with `INVALIDATE_COSMOS_MODELS`. So workers
 that start months apart load the same commit, even if the Hub has a newer one.
@@ -14,10 +14,10 @@ from cosmos_batch.state.table import ConditionFailed, Row, Table, now
 
 
 class RecordedRevision(Row):
-    """The commit that is recorded for a tag or branch of a model."""
+    """The commit that is recorded for a tag or branch of a model, or a commit that the configuration names itself."""
 
     model: str = Field(description="Hugging Face id")
-    revision: str = Field(description="The tag or branch that is configured")
+    revision: str = Field(description="The tag, branch or commit that is configured")
     commit: str
     resolved_at: str = Field(description="ISO 8601, UTC")
     replaced: str | None = Field(
@@ -47,13 +47,17 @@ class Revisions:
         return None if item is None else RecordedRevision.model_validate(item)
 
     def is_recorded_by_another(self, model: str, revision: str, commit: str) -> bool:
-        """Return whether another pipeline has recorded this commit of the model, for `revision` or for `main`.
-
-        A commit that another pipeline's configuration names is not recorded, so it is not found.
+        """Return whether another pipeline has recorded this commit of the model: for `revision`, for `main`, or
+        because its configuration names the commit.
         """
         others = [Revisions(self._table, other.id) for other in PIPELINES if other.id != self._pipeline]
-        records = (other.get(model, name) for other in others for name in dict.fromkeys((revision, MAIN)))
+        records = (other.get(model, name) for other in others for name in dict.fromkeys((revision, MAIN, commit)))
         return any(record is not None and record.commit == commit for record in records)
+
+    def record_pinned(self, model: str, commit: str) -> None:
+        """Record that the pipeline's configuration names this commit, so that no other pipeline drops its copies."""
+        if self.get(model, commit) is None:
+            self.record(model, commit, commit)
 
     def record(
         self,

@@ -32,7 +32,7 @@ class PinnedModelStore:
 
         A checkpoint folder is used as it is. With `newer_than`, a tag or branch that was last resolved before then is
         resolved again, and the copy is fetched anew. The copy of the commit that was recorded before is dropped, unless
-        another pipeline has recorded that commit.
+        another pipeline has recorded that commit, or names it in its configuration.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -51,6 +51,7 @@ class PinnedModelStore:
     def _commit(self, model: str, newer_than: datetime | None) -> str:
         revision = self.configured.get(model, MAIN)
         if is_commit(revision):
+            self.revisions.record_pinned(model, revision)
             return revision
         recorded = self.revisions.get(model, revision)
         if recorded is not None and (newer_than is None or recorded.is_newer_than(newer_than)):

@@ -43,6 +43,8 @@ def test_a_commit_that_another_pipeline_has_recorded_is_found(revisions: Revisio
     assert revisions.is_recorded_by_another(MODEL, "main", "of main")
     assert revisions.is_recorded_by_another(MODEL, "v1", "of main")
     assert revisions.is_recorded_by_another(MODEL, "v1", "of v1")
+    other.record_pinned(MODEL, "pinned")
+    assert revisions.is_recorded_by_another(MODEL, "main", "pinned")
     assert not revisions.is_recorded_by_another(MODEL, "main", "ours")
     assert not revisions.is_recorded_by_another("nvidia/Cosmos-Reason2-8B", "main", "of main")
 

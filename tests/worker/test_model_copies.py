@@ -78,11 +78,12 @@ def test_the_commit_of_a_backup_is_recorded_where_the_store_is_empty(place: Plac
     assert place.host("b").ensure(MODEL).path.is_dir()
 
 
-def test_a_commit_that_is_configured_needs_no_record(place: Place) -> None:
-    old = place.publish("1")
-    place.publish("2")
-    assert place.host("a", revision=old).ensure(MODEL).commit == old
-    assert place.revisions.list() == []
+def test_a_commit_that_is_configured_is_loaded_whatever_is_recorded(place: Place) -> None:
+    old, new = place.publish("1"), place.publish("2")
+    place.revisions.record(MODEL, "main", new)
+    for _ in range(2):
+        assert place.host("a", revision=old).ensure(MODEL).commit == old
+    assert {(row.revision, row.commit) for row in place.revisions.list()} == {("main", new), (old, old)}
 
 
 def test_a_newer_copy_in_the_store_does_not_replace_the_recorded_commit(place: Place) -> None:
@@ -137,6 +138,21 @@ def test_an_invalidation_leaves_the_copies_of_another_pipeline_with_the_model(pl
     assert other.ensure(MODEL).commit == first
     assert place.host("empty", another_pipeline=True).ensure(MODEL).commit == first, "its backup is there too"
     assert backed_up(replaced) is same_commit
+
+
+def test_an_invalidation_leaves_a_commit_that_another_pipeline_pins(place: Place) -> None:
+    """The pinned commit may no longer be on the Hub, so it must not be dropped with what this pipeline had loaded."""
+    pinned = place.publish("1")
+    ours, other = place.host("shared"), place.host("shared", revision=pinned, another_pipeline=True)
+    for host in (ours, other):
+        host.back_up(host.ensure(MODEL))
+    new = place.publish("2")
+    assert ours.ensure(MODEL, after_what_is_recorded()).commit == new
+    del place.hub.repositories[MODEL].commits[pinned]
+    place.hub.status = 503
+    assert other.ensure(MODEL).commit == pinned
+    empty = place.host("empty", revision=pinned, another_pipeline=True)
+    assert empty.ensure(MODEL).commit == pinned, "its backup is there too"
 
 
 def after_what_is_recorded() -> datetime:

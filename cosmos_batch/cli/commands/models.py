@@ -10,6 +10,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.contract.model_name import is_commit
 from cosmos_batch.state import RecordedRevision, Revisions
 
 STEPS = 20  # lines of progress
@@ -62,7 +63,7 @@ def update(pipelines: tuple[str, ...]) -> int:
         if pipeline not in deployment.pipelines:
             raise WrongCall(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
         revisions = deployment.workers(pipeline).revisions
-        recorded = revisions.list()
+        recorded = [revision for revision in revisions.list() if not is_commit(revision.revision)]
         for revision in recorded:
             print(f"{pipeline}: {_updated(revisions, revision)}")
         if not recorded:

@@ -44,6 +44,14 @@ def test_what_is_recorded_moves_and_says_so(
     assert deployment.workers(OTHER).revisions.list()[0].commit == new
 
 
+def test_a_pinned_commit_stays(hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Hub may not have it any more."""
+    deployment.workers(PIPELINE).revisions.record_pinned(MODEL, "0" * 40)
+    assert update(PIPELINE) == 0
+    assert "nothing is recorded" in capsys.readouterr().out
+    assert deployment.workers(PIPELINE).revisions.list()[0].commit == "0" * 40
+
+
 def test_a_pipeline_that_is_not_deployed_is_refused(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert update("cosmos3-super") == 2
     assert "cosmos3-super is not deployed here" in capsys.readouterr().err
