@@ -67,7 +67,7 @@ def plan_execution(
     if queue.serving is None:
         work = plan_question(request, execution.name, environment)
     else:
-        work = plan_generation(request, execution.name, environment, queue.serving)
+        work = plan_generation(request, execution.name, environment, queue.identity.model, queue.serving)
     identity = _identity_of(queue, request, Revisions(table, queue.id))
     job = _make_job(work, request, execution, deadline, identity, ReservedKeys(table), environment.asset_buckets)
     Jobs(table).create(job)

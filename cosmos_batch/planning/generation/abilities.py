@@ -13,6 +13,7 @@ from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import Controls
+from cosmos_batch.contract.generation.serving import Serving
 
 
 class Obstacle(NamedTuple):
@@ -145,6 +146,13 @@ DISTILLED_REMEDY = "Use the checkpoint that it was distilled from, such as nvidi
 def is_distilled_name(model: str) -> bool:
     """Return whether a model's id on the Hub, or the path of its folder, names a distilled checkpoint."""
     return _DISTILLED_NAME.search(model.partition("@")[0].rstrip("/").rpartition("/")[2]) is not None
+
+
+def refuse_distilled(model: str, serving: Serving) -> None:
+    """Raise Failure (ModelUnavailable) if a pipeline's model is distilled. A custom engine may run one."""
+    is_known = serving.engine in GENERATOR_ABILITIES or serving.by_url
+    if is_known and is_distilled_name(model):
+        raise Failure("ModelUnavailable", f"{model} {DISTILLED_REASON}.", DISTILLED_REMEDY)
 
 
 def is_distilled_scheduler(scheduler: Mapping[str, object]) -> bool:
