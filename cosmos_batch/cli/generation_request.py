@@ -1,5 +1,6 @@
 """Read from options or a request file what a generator is to make, and check it before anything is sent."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS, Medium,
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, digest
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
+from cosmos_batch.cli.prompt_files import read_description
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
@@ -66,10 +68,11 @@ def read_generation_request(
 
     Raises WrongCall, or Failure with the words of the planning Lambda.
     """
-    parameters = _parameters(options)
+    parameters = _with_all_actions(_parameters(options))
     if prompt is not None and not prompt.strip():
         raise WrongCall("The prompt is empty.", 'Say what to make: --prompt "A robot pours water."')
-    text = None if prompt is None else prompt_text("prompt", prompt)
+    description = read_description(prompt, options.get("prompt_file"))
+    text = None if description is None else prompt_text("prompt", description)
     if name is not None and extension(name) == ".json":
         request = _from_file(name, parameters, text, pipeline)
     elif text is None:
@@ -78,6 +81,20 @@ def read_generation_request(
         request = GenerationRequest(text, read_input(name), parameters, pipeline=pipeline)
     request.with_files(str)  # raises where a file cannot be used
     return request
+
+
+def _with_all_actions(parameters: GenerationParameters) -> GenerationParameters:
+    """Return the parameters with as many actions as a file of this machine has rows, unless their number is given."""
+    name = parameters.action_path
+    if name is None or name.startswith("s3://") or parameters.action_chunk_size is not None:
+        return parameters
+    try:
+        rows = json.loads(Path(name).expanduser().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return parameters  # what is wrong with it is said where all files are checked, and by the worker
+    if not isinstance(rows, list) or not rows:
+        return parameters
+    return parameters.model_copy(update={"action_chunk_size": len(rows)})
 
 
 def read_input(name: str | None) -> File | None:
@@ -93,7 +110,7 @@ def _from_file(
         return GenerationRequest(prompt, None, parameters, checked_uri(name, JSON), pipeline)
     path = Path(name).expanduser()
     try:
-        file = read_request_file(path.read_bytes())
+        file = read_request_file(path.read_bytes(), lambda other: _read_beside(path, other))
     except OSError as error:
         raise WrongCall(
             f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}, or a document."
@@ -104,7 +121,7 @@ def _from_file(
     return GenerationRequest(
         prompt or prompt_text("prompt", file.prompt),
         None if file.input is None else read_input(_located(path, file, file.input)),
-        _located_parameters(path, file).overridden_by(parameters),
+        _with_all_actions(_located_parameters(path, file).overridden_by(parameters)),
         pipeline=pipeline or file.pipeline,
         origin=None if origin is None else _without_local_files(origin),
     )
@@ -129,8 +146,22 @@ def _control(options: Mapping[str, Any], hint: str) -> dict[str, Any] | None:
     return {key: value for key, value in values.items() if value not in (None, "")}
 
 
+def _read_beside(path: Path, name: str) -> bytes:
+    """Return the content of a file that a request names, relative to its own folder. Raises WrongCall."""
+    beside = path.parent / name
+    try:
+        return beside.read_bytes()
+    except OSError as error:
+        raise WrongCall(f"{path} names {name}, which cannot be read: {error}.", "Correct the name in it.") from error
+
+
 def _located(path: Path, file: GenerationFile, name: str) -> str:
     """Return where a named file lies: beside the request, or where its document says. Raises WrongCall."""
+    if name.startswith(("https://", "http://")):
+        raise WrongCall(
+            f"{path} names {name}, and nothing is downloaded from the web.",
+            "Download the file, and write its name into the request.",
+        )
     if not name.startswith("s3://"):
         return str(path.parent / name)
     known = [] if file.origin is None else file.origin.files

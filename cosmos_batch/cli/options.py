@@ -80,12 +80,13 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def reasoner_options(function: Decorated) -> Decorated:
     """Add the options that say what to ask, of which pipeline, and how to answer it."""
     function = answer_options(function)
-    function = option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled.")(
-        function
-    )
-    return option("--prompt", metavar="TEXT", help="What to ask; default: the task's or the pipeline's question.")(
-        function
-    )
+    for decorate in (
+        option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled."),
+        option("--prompt-file", metavar="FILE", type=click.Path(), help="A file of text, or one of NVIDIA's *.yaml."),
+        option("--prompt", metavar="TEXT|@FILE", help="What to ask; default: the task's or the pipeline's question."),
+    ):
+        function = decorate(function)
+    return function
 
 
 def answer_options(function: Decorated) -> Decorated:
@@ -118,7 +119,9 @@ def generator_options(function: Decorated) -> Decorated:
         function = _table_option(name, value, text, HOW_TO_MAKE)(function)
     pipeline = "Such as cosmos3-nano; default: the smallest that does the mode."
     function = option("--pipeline", metavar="ID", help=pipeline)(function)
-    return option("--prompt", metavar="TEXT", help="What to make, in words or as NVIDIA's JSON.")(function)
+    prompt_file = "A file of text, or of NVIDIA's JSON."
+    function = option("--prompt-file", metavar="FILE", type=click.Path(), help=prompt_file)(function)
+    return option("--prompt", metavar="TEXT|@FILE", help="What to make, in words or as NVIDIA's JSON.")(function)
 
 
 def _table_option(name: str, value: str, text: str, section: str) -> Callable[[Decorated], Decorated]:

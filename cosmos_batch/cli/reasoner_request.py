@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import checked_file, checked_prompt
+from cosmos_batch.cli.prompt_files import read_question
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 
@@ -24,6 +25,7 @@ class ReasonerRequest:
 
 def read_reasoner_request(prompt: str | None, system_prompt: str | None, options: Mapping[str, Any]) -> ReasonerRequest:
     """Read the options of `reasoner_options`, by the names of their parameters. Raises WrongCall."""
+    prompt, system_prompt = read_question(prompt, options.get("prompt_file"), system_prompt)
     parameters = _parameters(options)
     is_tasks_own = prompt is None and parameters.task is not None
     return ReasonerRequest(None if is_tasks_own else checked_prompt(prompt), system_prompt or None, parameters)
@@ -40,7 +42,7 @@ def _parameters(options: Mapping[str, Any]) -> Parameters:
     try:
         return read_parameters(values)
     except ValidationError as error:
-        raise WrongCall(explain(error), "docs/reasoner.md says what each option takes.") from error
+        raise WrongCall(explain(error, NAMES), "docs/reasoner.md says what each option takes.") from error
 
 
 def _text(name: str) -> str:

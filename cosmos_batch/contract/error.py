@@ -1,9 +1,11 @@
 """Errors with a message and a remedy for the person who receives them."""
 
 import reprlib
-from typing import Literal, Self
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from cosmos_batch.contract.base import Model
@@ -65,16 +67,47 @@ class Failure(Exception):  # noqa: N818 - it carries an Error and is none
         return cls(error.code, error.message, error.remedy, error.retryable)
 
 
-def explain(error: ValidationError) -> str:
-    """Return a line for each wrong field: its path in JSON, its value, and what is allowed."""
-    return "\n".join(_explain_field(detail) for detail in error.errors(include_url=False))
+def explain(error: ValidationError, known: Collection[str] = ()) -> str:
+    """Return a line for each wrong field: its path in JSON, its value, and what is allowed.
+
+    `known` are the names that a field may have; an unknown field is named with the nearest of them.
+    """
+    return "\n".join(_explain_field(detail, known) for detail in error.errors(include_url=False))
 
 
-def _explain_field(detail: ErrorDetails) -> str:
+def field_names(model: type[BaseModel]) -> list[str]:
+    """Return the names in JSON of a model's fields and of those of the models in it."""
+    schema = model.model_json_schema()
+    return list(dict.fromkeys(_property_names(schema)))
+
+
+def unknown_field(name: str, known: Collection[str]) -> str:
+    """Return the end of a sentence on a field that nothing knows: with the nearest known one, if one is near."""
+    by_letters = {_letters(one): one for one in known}
+    near = get_close_matches(_letters(name), by_letters, n=1, cutoff=0.6)
+    return f"unknown field; {f'did you mean {by_letters[near[0]]}?' if near else 'remove it or correct its name'}"
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _property_names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _property_names(item)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict):
+            yield from schema["properties"]
+        for value in schema.values():
+            yield from _property_names(value)
+
+
+def _explain_field(detail: ErrorDetails, known: Collection[str]) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
     path = path or "the whole"
     if detail["type"] == "extra_forbidden":
-        return f"{path}: unknown field; remove it or correct its name"
+        return f"{path}: {unknown_field(str(detail['loc'][-1]), known)}"
     if detail["type"] == "missing":
         return f"{path}: is missing"
     secret = "token" in path.lower().replace("maxtokens", "") or "callback" in path

@@ -22,7 +22,7 @@ from cosmos_batch.contract.entries import (
     ReasonerEntry,
     parse_extensions,
 )
-from cosmos_batch.contract.error import explain
+from cosmos_batch.contract.error import explain, field_names
 from cosmos_batch.planning.deployment import (
     EnabledPipeline,
     choose_instance_types,
@@ -56,7 +56,7 @@ def parse_config(text: str) -> Config:
     try:
         config = Config.model_validate_json(text)
     except ValidationError as error:
-        raise ConfigError(explain(error)) from error
+        raise ConfigError(explain(error, field_names(Config))) from error
     if problems := list(_entry_problems(config)) or list(_deployment_problems(config)):
         raise ConfigError("\n".join(problems))
     return config

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.error import Failure, explain
-from cosmos_batch.contract.parameters import Parameters, read_parameters
+from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK
 
@@ -70,7 +70,9 @@ def parameters_of(request: Request) -> Parameters:
     try:
         return read_parameters({**request.parameters.model_dump(exclude_unset=True), **request.metadata})
     except ValidationError as error:
-        raise Failure("InvalidInput", explain(error), "Correct the file's metadata and upload it again.") from error
+        raise Failure(
+            "InvalidInput", explain(error, NAMES), "Correct the file's metadata and upload it again."
+        ) from error
 
 
 def refuse_cut_of_image(parameters: Parameters, medium: Medium) -> None:

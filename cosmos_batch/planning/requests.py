@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract.error import Failure, explain
+from cosmos_batch.contract.error import Failure, explain, field_names
 from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
@@ -29,7 +29,7 @@ def read_request(value: object) -> Request:
     try:
         request = Request.model_validate(fields)
     except ValidationError as error:
-        raise Failure("InvalidInput", explain(error), f"An input looks like {EXAMPLE}") from error
+        raise Failure("InvalidInput", explain(error, field_names(Request)), f"An input looks like {EXAMPLE}") from error
     if request.faults:
         raise Failure(
             "InvalidInput",

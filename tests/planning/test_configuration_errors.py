@@ -18,7 +18,7 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         (with_2b(maxVCpus="many"), ["reason2B.maxVCpus", "'many'", "integer"]),
         (with_2b(maxVCpus=4), ["reason2B.maxVCpus", "4", "12 or more"]),
         (with_2b(enabled="yes"), ["reason2B.enabled", "'yes'", "boolean"]),
-        (with_2b(autoTriggerOnFileExtensionsUpload=".mp4,.gif"), ["autoTriggerOnFileExtensionsUpload", ".gif", ".png"]),
+        (with_2b(autoTriggerOnFileExtensionsUpload=".mp4,.bmp"), ["autoTriggerOnFileExtensionsUpload", ".bmp", ".png"]),
         (with_2b(model="../../etc/passwd"), ["reason2B.model", "../../etc/passwd"]),
         (with_2b(engine="vlm"), ["reason2B.engine", "vlm", "transformers"]),
         (with_2b(colour="red"), ["reason2B.colour", "unknown field"]),

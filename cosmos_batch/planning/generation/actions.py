@@ -87,7 +87,7 @@ def refuse_rows(rows: int, chunk: int) -> None:
         raise Failure(
             "InvalidInput",
             f"action: has {rows} rows, and actionChunkSize is {chunk}.",
-            "Send as many rows as the chunk has actions, one job for each chunk.",
+            f"Set actionChunkSize (--action-chunk-size) to {rows}, or send {chunk} rows, one job for each chunk.",
         )
 
 

@@ -33,6 +33,7 @@ _PARAMETER_ALIASES = {
     "rawActions": "action",
     "addResolutionTemplate": "useResolutionTemplate",
     "addDurationTemplate": "useDurationTemplate",
+    "maxFrames": "numFrames",
 }
 _CONTROL_ALIASES = {
     "controlPath": "path",
@@ -71,6 +72,15 @@ _REFUSED = {
     "soundDuration": "is always the video's; leave it out",
 }
 
+# Settings of Cosmos Framework's samples that have one value here, in every engine. Another value is refused.
+_FIXED: dict[str, Any] = {
+    **{"numConditionalFrames": 1, "numFirstChunkConditionalFrames": 0, "shareVisionTemporalPositions": True},
+    **{"emphasizeControlInPrompt": False, "showControlCondition": False, "showInput": False},
+    **{"negativeMetadataMode": "none", "negativePromptKeepMetadata": False},
+    **{"numOutputs": 1, "normalizeCfg": False, "sigmaMax": 80.0},
+}
+KNOWN_NAMES = (*NAMES, "prompt", "input", "pipeline", "output", "parameters", *HINTS, *_CONTROL_ALIASES.values())
+
 # Parameters that may be written as JSON text, because a form or metadata contains only text.
 _JSON_TEXT = ("negativePrompt", "action", "controls", "conditionFrames")
 
@@ -85,7 +95,7 @@ def read_generation_parameters(values: dict[str, Any]) -> GenerationParameters:
         parsed = {name: _parsed_or_text(values[name]) for name in _JSON_TEXT if isinstance(values.get(name), str)}
         return GenerationParameters.model_validate({**values, **parsed}, strict=False)
     except ValidationError as error:
-        raise parameter_failure(explain(error)) from error
+        raise parameter_failure(explain(error, KNOWN_NAMES)) from error
     except ValueError as error:
         raise parameter_failure(str(error)) from error
 
@@ -97,7 +107,7 @@ def parameter_failure(problem: str) -> Failure:
 
 def is_parameter(name: str) -> bool:
     """Return whether a name is a parameter's, or one that `by_our_names` replaces or refuses."""
-    return our_name(name) in (*NAMES, "size", *_NESTED, *_REFUSED, *HINTS)
+    return our_name(name) in (*NAMES, "size", *_NESTED, *_REFUSED, *_FIXED, *HINTS)
 
 
 def our_name(name: str) -> str:
@@ -119,11 +129,14 @@ def by_our_names(values: dict[str, Any]) -> dict[str, Any]:
         if name == "n":
             _refuse_several(value)
             continue
+        if name in _FIXED:
+            _refuse_another(written, value, _FIXED[name])
+            continue
         value = _VALUE_READERS[name](value) if name in _VALUE_READERS else value
         if name in renamed and renamed[name] != value:
             raise ValueError(f"{name}: is set twice, to {renamed[name]!r} and, by the name {written}, to {value!r}")
         renamed[name] = value
-    return _with_size(_with_controls(renamed))
+    return _as_transfer(_with_size(_with_controls(renamed)))
 
 
 def _flattened(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -157,6 +170,16 @@ def _parsed_or_text(text: str) -> Any:
 def _refuse_several(n: Any) -> None:
     if n not in (1, "1"):
         raise ValueError(f"n: is {n!r}, and a request generates one result; send one request for each")
+
+
+def _refuse_another(name: str, value: Any, fixed: Any) -> None:
+    if str(value).lower() != str(fixed).lower() and value != fixed:
+        raise ValueError(f"{name}: is {value!r}, and it is always {fixed!r} here; leave it out")
+
+
+def _as_transfer(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a transfer with its mode: Cosmos Framework's samples say `video2video`, or nothing."""
+    return {**values, "mode": "transfer"} if values.get("controls") and values.get("mode", "v2v") == "v2v" else values
 
 
 def _with_controls(values: dict[str, Any]) -> dict[str, Any]:

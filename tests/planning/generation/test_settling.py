@@ -239,7 +239,7 @@ def test_a_request_switches_guardrails_only_as_the_pipeline_allows() -> None:
 
 def test_parameters_of_another_mode_are_refused() -> None:
     assert "conditionFrames: has no meaning in mode t2v" in refusal({"condition_frames": [0]}).message
-    assert "controls: has no meaning in mode i2v" in refusal({"edge": True}, medium="image").message
+    assert "controls: has no meaning in mode i2v" in refusal({"mode": "i2v", "edge": True}, medium="image").message
     assert "domainName" in refusal({"domain_name": "av"}).message
     assert "numFrames: is 9, and an image has one frame" in refusal({"mode": "t2i", "num_frames": 9}).message
 
