@@ -10,7 +10,7 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.contract.executions import execution_arn
-from cosmos_batch.state import Jobs, Table, Workers
+from cosmos_batch.state import Jobs, Runs, Table, Workers
 
 STACK_PREFIX = "CosmosBatch-"
 
@@ -33,6 +33,11 @@ class Deployment:
     def jobs(self) -> Jobs:
         """Return the jobs' rows in the state table."""
         return Jobs(self._table)
+
+    @property
+    def runs(self) -> Runs:
+        """Return the runs' rows in the state table."""
+        return Runs(self._table)
 
     def workers(self, pipeline: str) -> Workers:
         """Return the rows of a pipeline's workers in the state table."""

@@ -27,6 +27,9 @@ class FakeStepFunctions:
         class ExecutionDoesNotExist(Exception):  # noqa: N818
             pass
 
+        class ExecutionAlreadyExists(Exception):  # noqa: N818
+            pass
+
     def __init__(self) -> None:
         self.executions: dict[str, dict[str, Any]] = {}
         self.history: list[dict[str, Any]] = []

@@ -10,13 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.read_ahead import read_ahead
+from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunRequest, RunSummary, ShardRef
 from cosmos_batch.contract.s3 import S3Location
 
 RESULTS, ERRORS = "results", "errors"  # folders of a run with its lines
-_READ_AHEAD = 8  # objects with lines that are held in memory at once, at most
+_READERS = 2  # threads that read objects; each has some objects in memory
 _SHARDS = TypeAdapter(list[ShardRef])
 
 
@@ -57,7 +57,7 @@ class RunObjects:
         """
         listings = [self._keys(folder) for folder in folders or (RESULTS, ERRORS)]
         keys = heapq.merge(*listings, key=lambda key: key.rpartition("/")[2])
-        for key, text in read_ahead(self._read, keys, _READ_AHEAD):
+        for key, text in in_parallel(lambda key: (key, self._read(key)), keys, _READERS):
             # An object that a retry has removed since it was listed has no lines any more.
             for number, line in enumerate((text or b"").splitlines(), start=1):
                 yield self._parse(line, key, number)

@@ -4,6 +4,12 @@ from cosmos_batch.cli.command_line import LazyGroup
 
 COMMANDS = {
     "plan": "Say what a run would do, take and cost, and start nothing.",
+    "start": "Show the plan, ask whether to proceed, and start the run.",
+    "list": "List runs.",
+    "show": "Show all that is known of a run, with its errors by code.",
+    "watch": "Follow a run until it has ended.",
+    "cancel": "Stop runs.",
+    "resume": "Go on with a run that is held, was cancelled or has failed.",
     "export": "Save the answers of a run as a table, a list or a dataset.",
     "diff": "Show which answers differ between two runs.",
 }

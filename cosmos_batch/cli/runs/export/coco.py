@@ -13,12 +13,11 @@ from typing import Any, TextIO
 
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli.runs.export.image_sizes import ImageSizes
-from cosmos_batch.cli.runs.read_ahead import read_ahead
+from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import Box, marks_of_answer
 
-_AT_ONCE = 16  # images that are measured at once
 _TABLES = """
 CREATE TABLE images (id INTEGER PRIMARY KEY, uri TEXT UNIQUE, width INTEGER, height INTEGER);
 CREATE TABLE categories (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
@@ -76,7 +75,7 @@ def _annotations(
 ) -> Iterator[dict[str, Any]]:
     """Yield an annotation for each box, and number its image and category."""
     number = 0
-    for (uri, boxes), size in read_ahead(lambda image: sizes.measure(image[0]), images, _AT_ONCE):
+    for (uri, boxes), size in in_parallel(lambda image: (image, sizes.measure(image[0])), images):
         if size is None:
             counts.unmeasured += 1
             counts.example = counts.example or uri

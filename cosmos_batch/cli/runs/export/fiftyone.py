@@ -16,14 +16,13 @@ from botocore.exceptions import ClientError
 from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, extension, medium_of
 from cosmos_batch.cli.runs.export.fiftyone_labels import frames_of, labels_of
 from cosmos_batch.cli.runs.export.table_rows import row_of
-from cosmos_batch.cli.runs.read_ahead import read_ahead
+from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.viewing.marks import marks_of_answer
 
-_AT_ONCE = 8  # files that are downloaded at once
 _FOLDERS: dict[Medium, str] = {"image": "images", "video": "videos"}
 # Fields of a sample that FiftyOne has itself, or that every sample would repeat.
 _LEFT_OUT = ("status", "error_code", "error_message", "error_remedy")
@@ -83,7 +82,7 @@ def write(run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]
     datasets: dict[Medium, _Dataset] = {}
     left_out, example = 0, ""
     with ExitStack() as open_datasets:
-        for answer, media in read_ahead(lambda one: _download(run, path, one), _with_media(lines), _AT_ONCE):
+        for answer, media in in_parallel(lambda one: (one, _download(run, path, one)), _with_media(lines)):
             if media is not None and answer.medium not in datasets:
                 datasets[answer.medium] = _Dataset(path / _FOLDERS[answer.medium], answer.medium, run.run)
                 open_datasets.callback(datasets[answer.medium].close)

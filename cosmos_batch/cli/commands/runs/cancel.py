@@ -1,0 +1,31 @@
+"""`cosmos-batch runs cancel`: stop runs."""
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.runs.run_state import read_run_state
+
+
+@click.command(cls=CosmosCommand, examples=["cosmos-batch runs cancel RUN", "cosmos-batch runs cancel RUN RUN"])
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+def command(runs: tuple[str, ...]) -> int:
+    """Stop runs. Items that wait are not asked; those under way are dropped, unless another run waits for them too.
+
+    What was answered stays, and `runs resume` goes on with the rest. Runs that have ended stay as they are.
+    """
+    deployment = deployments.find()
+    states = [read_run_state(deployment, run) for run in runs]
+    for state in states:
+        if state.row is None:
+            raise WrongCall(f"{state.run} has not begun.", f"cosmos-batch runs show {state.run}")
+    for state in states:
+        row = deployment.runs.cancel(state.run, "It was stopped with `cosmos-batch runs cancel`.")
+        if row.state != "CANCELLED" or state.over:
+            print(f"{state.run} {row.state} already")
+            continue
+        print(f"{state.run} CANCELLED")
+        inform(f"{state.counts.done:,} of {state.counts.items:,} items have ended; their answers stay.")
+    return 0

@@ -1,0 +1,113 @@
+"""A run at one moment: how many of its items have ended, are under way or wait, and what it has cost so far."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.run_objects import run_objects
+from cosmos_batch.state import RunRow, ShardRow
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """The sums over a run's shards. `succeeded` has the items that an earlier run had answered, too."""
+
+    items: int
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    reused: int = 0
+    in_flight: int = 0
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Return how many items have ended."""
+        return self.succeeded + self.failed + self.cancelled
+
+    @property
+    def waiting(self) -> int:
+        """Return how many items are not in a queue yet."""
+        return max(0, self.items - self.done - self.in_flight)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run's row and counts. `row` is None while the run is written and not begun."""
+
+    run: str
+    row: RunRow | None
+    counts: RunCounts
+
+    @property
+    def name(self) -> str:
+        """Return its state as a person reads it."""
+        if self.row is None:
+            return "NOT BEGUN"
+        if self.row.ended_at is None and self.row.state in ("HELD", "CANCELLED"):
+            return f"{self.row.state}, ending"
+        return self.row.state
+
+    @property
+    def over(self) -> bool:
+        """Return whether it has ended, or is held until a person resumes it."""
+        return self.row is not None and self.row.ended_at is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all that is known, by names in camel case as in the run's other objects."""
+        row = {} if self.row is None else self.row.model_dump(mode="json", by_alias=True, exclude={"execution_arn"})
+        counts = {
+            "succeeded": self.counts.succeeded,
+            "failed": self.counts.failed,
+            "cancelled": self.counts.cancelled,
+            "reused": self.counts.reused,
+            "inFlight": self.counts.in_flight,
+            "waiting": self.counts.waiting,
+            "gpuSeconds": self.counts.gpu_seconds,
+            "dollars": self.counts.dollars,
+        }
+        return {"id": self.run, "state": None, **row, "items": self.counts.items, **counts}
+
+
+def read_run_state(deployment: Deployment, run: str) -> RunState:
+    """Return the state of a run. Raises CliError where there is no such run."""
+    objects = run_objects(deployment, run)
+    row = deployment.runs.get(run)
+    if row is None:
+        objects.request()
+        return RunState(run, None, RunCounts(sum(shard.items for shard in objects.shards())))
+    return RunState(run, row, counts_of(row, deployment.runs.shards(run)))
+
+
+def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
+    """Return the sums over the shards of a run that have been fed."""
+    sums: dict[str, float] = dict.fromkeys(("succeeded", "failed", "cancelled", "reused"), 0)
+    in_flight, gpu_seconds, dollars = 0, 0.0, 0.0
+    for shard in shards:
+        for name in sums:
+            sums[name] += getattr(shard, name)
+        if shard.state in ("FEEDING", "RUNNING"):
+            in_flight += max(0, shard.items - shard.done)
+        gpu_seconds += shard.gpu_seconds
+        dollars += shard.dollars
+    counts = {name: int(number) for name, number in sums.items()}
+    return RunCounts(row.items, **counts, in_flight=in_flight, gpu_seconds=gpu_seconds, dollars=dollars)
+
+
+def quick_run_state(deployment: Deployment, row: RunRow) -> RunState:
+    """Return the state of a run whose row is known. That of a run that has ended is read from its summary."""
+    summary = run_objects(deployment, row.id).summary() if row.ended_at is not None else None
+    if summary is None:
+        return RunState(row.id, row, counts_of(row, deployment.runs.shards(row.id)))
+    counts = RunCounts(
+        items=summary.items,
+        succeeded=summary.succeeded,
+        failed=summary.failed,
+        cancelled=summary.cancelled,
+        reused=summary.reused,
+        gpu_seconds=summary.gpu_seconds,
+        dollars=summary.dollars,
+    )
+    return RunState(row.id, row, counts)

@@ -1,0 +1,72 @@
+"""Start the executions that feed runs, and stop runs."""
+
+import json
+import time
+import uuid
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.job_snapshot import read_execution
+from cosmos_batch.cli.runs.run_state import RunState, read_run_state
+
+BEGIN_SECONDS = 60.0  # after which a new execution has noted that it feeds the run
+_POLL_SECONDS = 0.5
+
+
+def check_is_new(deployment: Deployment, run: str) -> None:
+    """Raise WrongCall where a run of this name was begun before; its objects must not be written again."""
+    if deployment.runs.get(run) or read_execution(deployment, deployment.execution_arn(run)):
+        raise WrongCall(
+            f"There is a run {run} already.",
+            f"Choose another --name: what was answered costs nothing again. cosmos-batch runs show {run} shows it.",
+        )
+
+
+def begin_run(deployment: Deployment, run: str) -> None:
+    """Start the execution of a run whose objects are written. It is named after the run, so that there is one."""
+    _start(deployment, run, run, None)
+
+
+def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> RunState:
+    """Start another execution of a run that has ended early, and return its state once that execution feeds it.
+
+    Raises WrongCall where there is nothing to resume.
+    """
+    state = read_run_state(deployment, run)
+    _check_can_go_on(deployment, state)
+    name = run if state.row is None else f"{run}-{uuid.uuid4().hex[:8]}"
+    _start(deployment, run, name, max_dollars)
+    arn, deadline = deployment.execution_arn(name), time.monotonic() + BEGIN_SECONDS
+    while state.row is None or state.row.execution_arn != arn:
+        if time.monotonic() > deadline:
+            raise CliError(
+                f"The execution {name} has not begun to feed {run} yet.",
+                f"cosmos-batch runs show {run} tells when it has; or look at it in the Step Functions console.",
+            )
+        time.sleep(_POLL_SECONDS)
+        state = read_run_state(deployment, run)
+    return state
+
+
+def _check_can_go_on(deployment: Deployment, state: RunState) -> None:
+    """Raise WrongCall where a run goes on, or has nothing left to do."""
+    run, row = state.run, state.row
+    arn = row.execution_arn if row and row.execution_arn else deployment.execution_arn(run)
+    execution = read_execution(deployment, arn)
+    if execution is not None and not execution.over:
+        raise WrongCall(f"{run} goes on already.", f"cosmos-batch runs watch {run}")
+    if row is not None and row.state == "SUCCEEDED":
+        raise WrongCall(
+            f"Every item of {run} has ended.", f"cosmos-batch runs retry {run} --failed asks again what failed."
+        )
+
+
+def _start(deployment: Deployment, run: str, name: str, max_dollars: float | None) -> None:
+    request = {"id": run} | ({"maxDollars": max_dollars} if max_dollars is not None else {})
+    stepfunctions = deployment.clients("stepfunctions")
+    try:
+        stepfunctions.start_execution(
+            stateMachineArn=deployment.state_machine_arn, name=name, input=json.dumps({"run": request})
+        )
+    except stepfunctions.exceptions.ExecutionAlreadyExists as error:
+        raise WrongCall(f"There is a run {run} already.", f"cosmos-batch runs show {run}") from error

@@ -1,0 +1,110 @@
+"""Follow a run until it has ended, or is held."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from botocore.exceptions import ConnectionError, HTTPClientError
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.job_snapshot import read_execution
+from cosmos_batch.cli.runs.run_display import RunDisplay
+from cosmos_batch.cli.runs.run_state import RunState, read_run_state
+from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words
+from cosmos_batch.cli.runs.workers import workers_in_words
+
+POLL_SECONDS = 2.0
+_SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing
+_WINDOW_SECONDS = 600.0  # in which the rate is measured
+_PATIENCE_SECONDS = 600.0  # without an answer; a clock that stands still while the machine sleeps counts them
+
+
+class Pace:
+    """The rate at which items end, measured over the last minutes."""
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, int]] = deque()
+
+    def add(self, at: float, count: int) -> None:
+        """Note how many items had ended at a time in seconds."""
+        self._counts.append((at, count))
+        while len(self._counts) > 2 and self._counts[1][0] < at - _WINDOW_SECONDS:
+            self._counts.popleft()
+
+    @property
+    def per_second(self) -> float:
+        """Return the number of items that end in a second; 0 while it is not known."""
+        if len(self._counts) < 2:
+            return 0.0
+        (start, before), (end, after) = self._counts[0], self._counts[-1]
+        return max(0.0, (after - before) / (end - start)) if end > start else 0.0
+
+
+class RunWatcher:
+    """Looks at a run again and again. Nothing of the run depends on it: it can stop and begin again at any time."""
+
+    def __init__(self, deployment: Deployment, run: str, clock: Callable[[], float] = time.time) -> None:
+        self._deployment = deployment
+        self._run = run
+        self._clock = clock
+        self._pace = Pace()
+        self._shards = 0
+
+    def watch(self, display: RunDisplay) -> RunState:
+        """Show the run until it is over, and return its last state.
+
+        While AWS cannot be reached it waits, for ten minutes at most. Raises CliError where the run's execution was
+        stopped from outside.
+        """
+        answered_at = time.monotonic()
+        while True:
+            try:
+                is_stopped = self._is_stopped()
+                state = read_run_state(self._deployment, self._run)
+                if state.over:
+                    return state
+                if is_stopped:
+                    raise self._stopped()
+                display.show(state, self._lines(state))
+                answered_at = time.monotonic()
+            except (ConnectionError, HTTPClientError) as error:
+                if time.monotonic() > answered_at + _PATIENCE_SECONDS:
+                    raise
+                display.show(None, [f"no answer: {error}", "it is asked again"])
+            time.sleep(max(POLL_SECONDS, self._shards / _SHARDS_PER_SECOND))
+
+    def _lines(self, state: RunState) -> list[str]:
+        """Return how far the run is, how fast, and what its workers do."""
+        counts, row = state.counts, state.row
+        if row is None:
+            return ["waiting for its execution to begin it"]
+        self._shards = row.shards
+        if not self._pace.per_second:
+            self._pace.add(datetime.fromisoformat(row.started_at).timestamp(), 0)
+        self._pace.add(self._clock(), counts.done - counts.reused)
+        lines = [counts_in_words(counts), f"{self._speed(state)}{cost_in_words(state)}"]
+        if row.reason:
+            lines.append(f"{state.name}: {row.reason}")
+        return [*lines, workers_in_words(self._deployment, row.pipelines)]
+
+    def _speed(self, state: RunState) -> str:
+        rate, left = self._pace.per_second, state.counts.items - state.counts.done
+        if not rate or not left:
+            return ""
+        speed = f"{rate:.1f} a second" if rate >= 0.5 else f"{rate * 60:.1f} a minute"
+        return f"{speed}, {duration_in_words(left / rate)} left, {datetime.now(UTC):%H:%M:%S} UTC; "
+
+    def _is_stopped(self) -> bool:
+        """Return whether the execution that feeds the run has ended. Before that, it notes the end in the run's row."""
+        row = self._deployment.runs.get(self._run)
+        arn = row.execution_arn if row else None
+        execution = read_execution(self._deployment, arn or self._deployment.execution_arn(self._run))
+        return execution is not None and execution.over
+
+    def _stopped(self) -> CliError:
+        return CliError(
+            f"The execution that feeds {self._run} was stopped, or has failed before it began.",
+            f"Look at it in the Step Functions console; cosmos-batch runs resume {self._run} goes on with a new one.",
+        )

@@ -1,0 +1,44 @@
+"""Words for a run's numbers."""
+
+from cosmos_batch.cli.runs.run_state import RunCounts, RunState
+
+
+def counts_in_words(counts: RunCounts) -> str:
+    """Return how far a run is, such as `1,204 of 5,000 done (24 %), 12 failed, 250 in flight, 3,546 waiting`."""
+    share = f" ({100 * counts.done // counts.items} %)" if counts.items else ""
+    parts = [f"{counts.done:,} of {counts.items:,} done{share}", f"{counts.failed:,} failed"]
+    more = {
+        "cancelled": counts.cancelled,
+        "answered before": counts.reused,
+        "in flight": counts.in_flight,
+        "waiting": counts.waiting,
+    }
+    return ", ".join([*parts, *(f"{number:,} {name}" for name, number in more.items() if number)])
+
+
+def duration_in_words(seconds: float) -> str:
+    """Return a duration with its two largest units, such as `1 h 20 min`."""
+    minutes = round(seconds / 60)
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if minutes < 100:
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def dollars_in_words(dollars: float) -> str:
+    """Return a price; one of less than a cent with two digits that say something."""
+    return f"${dollars:,.2f}" if dollars >= 0.01 or dollars == 0 else f"${dollars:.2g}"
+
+
+def cost_in_words(state: RunState) -> str:
+    """Return what a run has cost so far, and its budget."""
+    counts, row = state.counts, state.row
+    budget = f" of at most {dollars_in_words(row.max_dollars)}" if row and row.max_dollars else ""
+    return f"{dollars_in_words(counts.dollars)}{budget} for {counts.gpu_seconds / 3600:.2f} GPU hours"
+
+
+def moment_in_words(time: str | None) -> str:
+    """Return an ISO 8601 time in UTC to the second; nothing for None."""
+    return "" if time is None else f"{time[:10]} {time[11:19]} UTC"

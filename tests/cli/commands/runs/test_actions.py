@@ -1,0 +1,148 @@
+"""The commands that start, stop and go on with runs."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.main import main
+from cosmos_batch.cli.runs import starting
+from tests.cli.commands.runs.conftest import put_row
+from tests.cli.conftest import FakeStepFunctions
+from tests.support.run_objects import put_run
+from tests.support.runs import read_items
+
+
+@pytest.fixture
+def clips(deployment: Deployment) -> str:
+    """Provide a prefix with three clips."""
+    for number in range(3):
+        deployment.clients("s3").put_object(Bucket="assets", Key=f"clips/{number}.mp4", Body=b"clip")
+    return "s3://assets/clips/"
+
+
+def test_a_run_is_written_and_its_execution_started(
+    clips: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "start", clips, "--prompt", "Cars?", "--name", "monday", "--yes"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "monday\n" and "cosmos-batch runs watch monday" in printed.err
+    (started,) = stepfunctions.started
+    assert started["name"] == "monday" and json.loads(started["input"]) == {"run": {"id": "monday"}}
+    assert [item.id for item in read_items(deployment.clients("s3"), "state", "monday")] == [
+        f"clips/{number}.mp4" for number in range(3)
+    ]
+
+
+def test_without_a_yes_nothing_is_written_or_started(
+    clips: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "start", clips, "--prompt", "Cars?"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert stepfunctions.started == []
+    assert "Contents" not in deployment.clients("s3").list_objects_v2(Bucket="state")
+
+
+def test_a_name_that_was_used_is_refused(
+    clips: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_row(deployment, "monday")
+    assert main(["runs", "start", clips, "--name", "monday", "--yes"]) == 2
+    assert "There is a run monday already" in capsys.readouterr().err and stepfunctions.started == []
+
+
+def test_a_start_that_was_interrupted_begins_when_it_is_typed_again(
+    clips: str, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    start = ["runs", "start", clips, "--name", "monday", "--yes"]
+    with monkeypatch.context() as patched:
+        patched.setattr(stepfunctions, "start_execution", interrupt)
+        assert main(start) == 130
+    assert main(start) == 0
+    assert [started["name"] for started in stepfunctions.started] == ["monday"]
+
+
+def test_a_plan_is_part_of_what_is_printed_as_json(clips: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "start", clips, "--yes", "--name", "monday", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["id"] == "monday" and printed["plan"]["items"] == 3
+
+
+def test_a_run_is_cancelled_once(half: str, deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "cancel", half]) == 0
+    assert capsys.readouterr().out == f"{half} CANCELLED\n"
+    row = deployment.runs.get(half)
+    assert row is not None and row.state == "CANCELLED" and "runs cancel" in str(row.reason)
+    deployment.runs.end(half, deployment.execution_arn(half), "CANCELLED", "It was stopped.")
+    assert main(["runs", "cancel", half]) == 0
+    assert capsys.readouterr().out == f"{half} CANCELLED already\n"
+
+
+@pytest.fixture
+def begun(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
+    """Have every execution that is started note at once that it feeds its run."""
+
+    def start(**arguments: str) -> None:
+        stepfunctions.started.append(arguments)
+        request = json.loads(arguments["input"])["run"]
+        arn = deployment.execution_arn(arguments["name"])
+        if deployment.runs.get(request["id"]) is None:
+            put_row(deployment, request["id"], items=5)
+        deployment.runs.begin(request["id"], arn, request.get("maxDollars"))
+
+    monkeypatch.setattr(stepfunctions, "start_execution", start)
+    monkeypatch.setattr(starting, "_POLL_SECONDS", 0)
+    return lambda: None
+
+
+@pytest.mark.usefixtures("begun")
+def test_a_held_run_goes_on_with_another_execution_and_budget(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.runs.hold(half, "The budget is spent.")
+    deployment.runs.end(half, deployment.execution_arn(half), "HELD", "The budget is spent.")
+    stepfunctions.put(half, "SUCCEEDED")
+    assert main(["runs", "resume", half, "--max-dollars", "100"]) == 0
+    assert capsys.readouterr().out == f"{half} RUNNING\n"
+    (started,) = stepfunctions.started
+    assert started["name"].startswith(f"{half}-")
+    assert json.loads(started["input"]) == {"run": {"id": half, "maxDollars": 100}}
+
+
+@pytest.mark.usefixtures("begun")
+def test_a_run_that_never_began_is_begun_under_its_name(
+    deployment: Deployment, stepfunctions: FakeStepFunctions
+) -> None:
+    put_run(deployment.clients("s3"), "r", [5])
+    assert main(["runs", "resume", "r"]) == 0
+    assert [started["name"] for started in stepfunctions.started] == ["r"]
+
+
+def test_a_run_that_goes_on_or_is_complete_is_not_resumed(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(half, "RUNNING")
+    assert main(["runs", "resume", half]) == 2
+    assert "goes on already" in capsys.readouterr().err
+    stepfunctions.put(half, "SUCCEEDED")
+    deployment.runs.end(half, deployment.execution_arn(half), "SUCCEEDED", None)
+    assert main(["runs", "resume", half]) == 2
+    assert f"cosmos-batch runs retry {half} --failed" in capsys.readouterr().err
+    assert stepfunctions.started == []
+
+
+def test_an_execution_that_does_not_begin_is_told(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(starting, "BEGIN_SECONDS", 0)
+    monkeypatch.setattr(starting, "_POLL_SECONDS", 0)
+    deployment.runs.end(half, deployment.execution_arn(half), "FAILED", "A fault.")
+    assert main(["runs", "resume", half]) == 1
+    assert "has not begun to feed half yet" in capsys.readouterr().err
