@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,9 @@ class Deployment:
     state_table: str
     state_bucket: str  # objects of jobs and runs
     pipelines: list[str]
+    parameters: dict[str, str] = field(
+        default_factory=dict
+    )  # by pipeline, the SSM parameter with its `DeployedPipeline`
 
     @property
     def jobs(self) -> Jobs:
@@ -66,7 +69,12 @@ def find(clients: Clients | None = None) -> Deployment:
             state_machine_arn=outputs["StateMachineArn"],
             state_table=outputs["StateTableName"],
             state_bucket=outputs["StateBucketName"],
-            pipelines=[pipeline.id for pipeline in PIPELINES if _queue_output(pipeline) in outputs],
+            pipelines=[pipeline.id for pipeline in PIPELINES if _output(pipeline, "QueueUrl") in outputs],
+            parameters={
+                pipeline.id: outputs[name]
+                for pipeline in PIPELINES
+                if (name := _output(pipeline, "Parameter")) in outputs
+            },
         )
     except KeyError as missing:
         raise _not_deployed(missing) from missing
@@ -96,9 +104,9 @@ def _asset_roots(outputs: dict[str, str]) -> list[str]:
     return [outputs["AssetBucketName"]]
 
 
-def _queue_output(pipeline: Pipeline) -> str:
-    """Return the output with a pipeline's queue: `Reason2BQueueUrl` for the configuration's `reason2B`."""
-    return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}QueueUrl"
+def _output(pipeline: Pipeline, what: str) -> str:
+    """Return the name of an output about a pipeline: `Reason2BQueueUrl` for the configuration's `reason2B`."""
+    return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}{what}"
 
 
 def environment_clients() -> Clients:

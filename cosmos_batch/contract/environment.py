@@ -90,6 +90,7 @@ class DeployedCompute(Model):
     max_life_hours: float = Field(description="A worker is replaced after so long, give or take a tenth")
     gpu: str = Field(default="L40S", description="Kind of GPU of the preferred instance type")
     gpus: int = Field(default=1, ge=1, description="Of one worker")
+    instance_types: list[str] = Field(default_factory=list, description="In the order of preference, for estimates")
 
 
 class DeployedPipeline(Model):

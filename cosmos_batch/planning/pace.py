@@ -58,12 +58,13 @@ _GENERATORS = ("cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cos
 
 def weight_of(job: Job) -> float:
     """Return the weight of a job, rounded to three decimals so that sums of many stay exact."""
-    return 1.0 if job.generation is None else round(_weight_of_generation(job.generation), 3)
+    return 1.0 if job.generation is None else weight_of_generation(job.generation)
 
 
-def _weight_of_generation(generation: Generation) -> float:
+def weight_of_generation(generation: Generation) -> float:
+    """Return the weight of a generation, rounded as `weight_of` does."""
     passes = 2 if generation.guided else 1
-    return _megapixels(generation) * _frames(generation) * generation.steps * passes
+    return round(_megapixels(generation) * _frames(generation) * generation.steps * passes, 3)
 
 
 def _megapixels(generation: Generation) -> float:

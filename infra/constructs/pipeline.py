@@ -83,6 +83,7 @@ class PipelineResources(Construct):
                 max_life_hours=self._settings.max_life_hours,
                 gpu=INSTANCE_TYPES[self.enabled.instance_types[0]].gpu,
                 gpus=self.worker.resources.gpus,
+                instance_types=self.enabled.instance_types,
             ),
         )
 

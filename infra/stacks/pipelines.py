@@ -73,6 +73,7 @@ class PipelinesStack(Stack):
             function = vams.serve(pipeline.enabled)
             name = _output_name(pipeline)
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
+            CfnOutput(self, f"{name}Parameter", value=pipeline.parameter.parameter_name)
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
         self.machine, self.functions = workflow.machine, functions.created
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)

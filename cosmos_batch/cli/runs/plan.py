@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.runs.asked import AskedRun
 from cosmos_batch.cli.runs.counting import Counting
+from cosmos_batch.cli.runs.estimating import Counted, estimate_run
 from cosmos_batch.cli.runs.findings import Findings
 from cosmos_batch.cli.runs.found import Found
 from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.sample import Sample
 from cosmos_batch.cli.runs.seen_ids import SeenIds
 from cosmos_batch.cli.runs.sources import Sources
 from cosmos_batch.cli.runs.spool import Spool
 from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.cli.runs.worker_facts import deployed_pipelines
 from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.estimate import RunEstimate
 from cosmos_batch.planning.runs.problems import Wrong
@@ -57,6 +61,15 @@ class PlannedRun:
         self._put("shards.json", b"[" + b",\n".join(ref.model_dump_json().encode() for ref in refs) + b"]")
         self._put("run.json", self.request.model_dump_json(exclude_defaults=True).encode())
 
+    def refuse_over_budget(self) -> None:
+        """Raise WrongCall if the run would cost more than it may."""
+        limit = self.request.max_dollars
+        if limit is not None and self.estimate.dollars > limit:
+            raise WrongCall(
+                f"The run would cost about ${self.estimate.dollars:,.2f}, and --max-dollars allows ${limit:,.2f}.",
+                "Allow more, ask about fewer files, or take a smaller model.",
+            )
+
     def close(self) -> None:
         """Delete what was kept on this machine's disk."""
         self._items.close()
@@ -78,24 +91,22 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     """
     findings = Findings()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
-    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots)
+    deployed = deployed_pipelines(deployment, asked.request.pipelines)
+    servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
+    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings)
     sources = Sources(deployment, asked.selection, rules, findings, uploads)
     items = Spool()
-    for item in _items(asked, sources, rules, findings):
+    sample = Sample()
+    for item in _items(asked, sources, rules, findings, sample):
         items.add(item_line(item))
     findings.refuse_wrong_lines(asked.skip_invalid)
-    estimate = RunEstimate(
-        files=findings.read,
-        items=len(items) * len(asked.request.pipelines),
-        bytes=findings.bytes,
-        left_out=findings.left_out,
-        unchecked=sources.unchecked,
-    )
+    counted = Counted(len(items), findings, uploads, sources.unchecked, sample.items)
+    estimate = estimate_run(deployment, asked, rules, deployed, counted)
     return PlannedRun(asked.request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
 
 
-def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Findings) -> Iterator[RunItem]:
-    """Yield the items of all inputs that can be used, and report the others."""
+def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Findings, sample: Sample) -> Iterator[RunItem]:
+    """Yield the items of all inputs that can be used, and report the others. Inputs are sampled before the sweep."""
     seen = SeenIds()
     try:
         for found in sources.found(asked.sources) if asked.sources else [Found(RunItem(id="prompt"), "--prompt", 0)]:
@@ -106,6 +117,7 @@ def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Finding
                 findings.refuse(wrong.at(found.source, found.line))
             if not wrongs:
                 findings.take(found.item)
+                sample.add(found.item)
                 yield from asked.sweep.items(found.item, asked.request)
     finally:
         seen.close()

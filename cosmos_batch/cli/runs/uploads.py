@@ -83,6 +83,7 @@ class LocalUploads:
         self._s3 = s3
         self._roots = roots
         self._missing = Spool()
+        self._folders: dict[str, Path] = {}  # folders of this machine, by their places' URIs
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -102,6 +103,11 @@ class LocalUploads:
         for file, item in self._placed(folder, files):
             yield Found(item, str(file.path), 0)
 
+    def local_path(self, uri: str) -> Path | None:
+        """Return the file of this machine that will lie at a URI, or None if none will."""
+        found = next((place for place in self._folders if uri.startswith(place)), None)
+        return None if found is None else self._folders[found] / uri.removeprefix(found)
+
     def upload(self) -> None:
         """Upload the files that are missing, with progress. Raises CliError where one was changed or is gone."""
         with Counting("files uploaded", len(self)) as counting:
@@ -115,6 +121,7 @@ class LocalUploads:
     def _placed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[tuple[LocalFile, RunItem]]:
         """Yield each file with its item, and note those that S3 does not have yet. They are in the order of S3."""
         place = self._place(folder)
+        self._folders[place.uri] = folder
         there = _Listing(listed(self._s3, place), place.key)
         for file in files:
             location = S3Location(place.bucket, place.key + file.name)

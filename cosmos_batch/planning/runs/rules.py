@@ -6,6 +6,7 @@ from functools import cached_property
 from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, medium_of
 from cosmos_batch.catalogue.pipelines import Pipeline, Surface, pipeline_named
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.parameters import Parameters
@@ -59,6 +60,18 @@ class RunRules:
         """Return whether the run's pipelines are reasoners or generators."""
         return self.pipelines[0].surface
 
+    def generation_of(self, item: RunItem, pipeline: Pipeline) -> Generation | None:
+        """Return what a generator will make for an item; None for a reasoner, or if its settings are not known."""
+        serving = self._servings.get(pipeline.id)
+        if serving is None:
+            return None
+        prompt = item.prompt or self.request.prompt or (self.sweep.prompts[0] if self.sweep.prompts else None)
+        medium = medium_of(item.input) if item.input else None
+        return settle(self._asked(item), prompt, pipeline, medium, item.id, serving)
+
+    def _asked(self, item: RunItem) -> GenerationParameters:
+        return item.generation or self.request.generation or GenerationParameters()
+
     def wrongs(self, item: RunItem) -> Iterator[Wrong]:
         """Yield what is wrong with an item."""
         files = [item.input] if item.input is not None else []
@@ -107,7 +120,7 @@ class RunRules:
             if self.surface == "reasoner":
                 _refuse_question(item.parameters or self.request.parameters, prompt, medium or "video")
                 return
-            generation = item.generation or self.request.generation or GenerationParameters()
+            generation = self._asked(item)
             for pipeline in self.pipelines:
                 if pipeline.id in self._servings:
                     settle(generation, prompt, pipeline, medium, item.id, self._servings[pipeline.id])

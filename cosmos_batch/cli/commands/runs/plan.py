@@ -9,6 +9,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.runs.asked import read_asked_run
 from cosmos_batch.cli.runs.options import run_options
 from cosmos_batch.cli.runs.plan import plan_run
+from cosmos_batch.cli.runs.plan_report import plan_lines
 
 
 @click.command(
@@ -31,7 +32,11 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     deployment = deployments.find()
     planned = plan_run(deployment, read_asked_run(deployment, sources, options))
     try:
-        print(planned.estimate.model_dump_json(indent=2) if as_json else planned.estimate)
+        if as_json:
+            print(planned.estimate.model_dump_json(indent=2))
+        else:
+            print("\n".join(plan_lines(planned.request.id, planned.estimate)))
+        planned.refuse_over_budget()
     finally:
         planned.close()
     return 0

@@ -1,0 +1,103 @@
+"""The estimate of a run: the sample is probed, the workers are looked up, and the numbers are put together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.asked import AskedRun
+from cosmos_batch.cli.runs.findings import Findings
+from cosmos_batch.cli.runs.sample import Sampled, probe_sample
+from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.cli.runs.worker_facts import OF_JOBS, worker_facts
+from cosmos_batch.contract.environment import DeployedPipeline
+from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.planning.pace import typical_weight, weight_of_generation
+from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate, estimate_pipeline, mean_and_error
+from cosmos_batch.planning.runs.orchestration import (
+    orchestration_dollars,
+    shards_of_items,
+    storage_dollars_per_month,
+)
+from cosmos_batch.planning.runs.rules import RunRules
+from cosmos_batch.planning.runs.work import MediaFacts, media_tokens, work_of_question
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted while the inputs were read. `items` are those of one pipeline."""
+
+    items: int
+    findings: Findings
+    uploads: LocalUploads
+    unchecked: int
+    sample: Sequence[RunItem]
+
+
+def estimate_run(
+    deployment: Deployment,
+    asked: AskedRun,
+    rules: RunRules,
+    deployed: dict[str, DeployedPipeline],
+    counted: Counted,
+) -> RunEstimate:
+    """Return what the run will take and cost."""
+    sampled = probe_sample(deployment.clients("s3"), counted.sample, counted.uploads.local_path)
+    parts: list[PipelineEstimate] = []
+    errors: list[float] = []
+    for pipeline in rules.pipelines:
+        facts = worker_facts(deployment, pipeline.id, deployed.get(pipeline.id))
+        works = [1.0] if facts.basis == OF_JOBS and pipeline.surface == "reasoner" else _works(pipeline, rules, sampled)
+        work, error = mean_and_error(works)
+        errors += [] if error is None else [error]
+        parts.append(estimate_pipeline(facts, counted.items, work, asked.workers))
+    items = counted.items * len(parts)
+    shards = shards_of_items(counted.items) * len(parts)
+    findings, uploads = counted.findings, counted.uploads
+    estimate = RunEstimate(
+        files=findings.read,
+        items=items,
+        bytes=findings.bytes,
+        left_out=dict(findings.left_out),
+        unchecked=counted.unchecked,
+        uploads=len(uploads),
+        upload_bytes=uploads.bytes,
+        error_share=max(errors, default=None),
+        pipelines=parts,
+        gpu_dollars=sum(part.gpu_dollars for part in parts),
+        starting_dollars=sum(part.starting_dollars for part in parts),
+        orchestration_dollars=orchestration_dollars(items, shards, asked.request.table_only),
+        storage_dollars_per_month=storage_dollars_per_month(items, uploads.bytes),
+        hours=max(part.hours for part in parts),
+        hours_with_workers=max(part.hours_with_workers or 0.0 for part in parts) if asked.workers else None,
+    )
+    total = estimate.gpu_dollars + estimate.starting_dollars + estimate.orchestration_dollars
+    return estimate.model_copy(update={"dollars": total, **_facts_of_sample(sampled, findings)})
+
+
+def _works(pipeline: Pipeline, rules: RunRules, sampled: Sequence[Sampled]) -> list[float]:
+    """Return the work of each item of the sample, in units of the pipeline's pace."""
+    if pipeline.surface == "generator":
+        made = [rules.generation_of(each.item, pipeline) for each in sampled]
+        known = [weight_of_generation(generation) for generation in made if generation is not None]
+        return known or [typical_weight(pipeline.id)]
+    works = [_work_of_question(each, rules) for each in sampled if each.header is not None]
+    return works or [1.0]
+
+
+def _work_of_question(sampled: Sampled, rules: RunRules) -> float:
+    header, parameters = sampled.header, sampled.item.parameters or rules.request.parameters
+    assert header is not None
+    facts = MediaFacts(header.medium, header.width, header.height, header.seconds)
+    files = 1 + len(parameters.more_inputs or [])
+    return work_of_question(files * media_tokens(facts, parameters))
+
+
+def _facts_of_sample(sampled: Sequence[Sampled], findings: Findings) -> dict[str, object]:
+    """Return the fields about the sample. The length of all videos follows from their bytes, where those are known."""
+    named = [each for each in sampled if each.item.input is not None]
+    read = [each for each in named if each.header is not None]
+    seconds = sum(each.header.seconds for each in read if each.header is not None)
+    sampled_bytes = sum(each.item.size or 0 for each in read)
+    whole = findings.bytes / sampled_bytes if sampled_bytes else findings.read / max(1, len(read))
+    return {"probed": len(read), "unreadable": len(named) - len(read), "video_seconds": seconds * whole}

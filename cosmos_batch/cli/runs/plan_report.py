@@ -1,0 +1,88 @@
+"""The plan of a run as a person reads it."""
+
+from collections.abc import Iterator
+
+from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
+    """Yield the lines of a run's plan."""
+    yield f"Run {run}"
+    yield f"  inputs   {_inputs(estimate)}"
+    if estimate.left_out:
+        yield f"  left out {', '.join(f'{count:,} {why}' for why, count in sorted(estimate.left_out.items()))}"
+    if estimate.uploads:
+        yield f"  upload   {estimate.uploads:,} files of this machine first, {byte_size(estimate.upload_bytes)}"
+    if estimate.unchecked:
+        yield f"  note     {estimate.unchecked:,} named files were not looked at; those that are gone fail alone"
+    yield f"  items    {estimate.items:,}{_done(estimate)}"
+    for part in estimate.pipelines:
+        yield f"  GPUs     {_pipeline(part)}"
+    yield (
+        f"  cost     about ${estimate.dollars:,.2f}: GPUs ${estimate.gpu_dollars:,.2f}, their starts and idle minutes "
+        f"${estimate.starting_dollars:,.2f}, orchestration ${estimate.orchestration_dollars:,.2f}; "
+        f"storage ${estimate.storage_dollars_per_month:,.2f} a month"
+    )
+    yield f"  time     {_time(estimate)}"
+    yield f"  prices   {estimate.prices}"
+
+
+def byte_size(count: float) -> str:
+    """Return a number of bytes in the largest unit of which there is one.
+
+    >>> byte_size(1_250_000)
+    '1.2 MB'
+    """
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} {_UNITS[-1]}"
+
+
+def duration(hours: float) -> str:
+    """Return hours as a person says them.
+
+    >>> duration(0.5), duration(1.26)
+    ('30 min', '1.3 h')
+    """
+    if hours < 1 / 60:
+        return f"{hours * 3600:.0f} s"
+    return f"{hours * 60:.0f} min" if hours < 1 else f"{hours:,.1f} h" if hours < 72 else f"{hours / 24:,.1f} days"
+
+
+def _inputs(estimate: RunEstimate) -> str:
+    text = f"{estimate.files:,} files, {byte_size(estimate.bytes)}"
+    if estimate.video_seconds:
+        text += f", about {duration(estimate.video_seconds / 3600)} of video"
+    if estimate.probed < estimate.files and estimate.probed + estimate.unreadable:
+        text += f" (from a sample of {estimate.probed + estimate.unreadable:,})"
+    if estimate.unreadable:
+        text += f"; {estimate.unreadable:,} of the sample cannot be read"
+    return text
+
+
+def _done(estimate: RunEstimate) -> str:
+    if not estimate.done:
+        return ""
+    about = "" if estimate.done_looked_up >= estimate.items else "about "
+    return f", of which {about}{estimate.done:,} are done already and cost nothing"
+
+
+def _pipeline(part: PipelineEstimate) -> str:
+    return (
+        f"{part.pipeline}: {part.gpu_hours:,.2f} GPU-hours on workers of {part.gpu}, by {part.basis}; "
+        f"{part.workers:,} of at most {part.max_workers:,} workers will start"
+    )
+
+
+def _time(estimate: RunEstimate) -> str:
+    most = ", ".join(str(part.max_workers) for part in estimate.pipelines)
+    text = f"about {duration(estimate.hours)} with at most {most} workers, their start included"
+    if estimate.hours_with_workers is not None:
+        text += f"; {duration(estimate.hours_with_workers)} with the number asked for"
+    if estimate.error_share is not None:
+        text += f"; the sample leaves the work open by {estimate.error_share:.0%}"
+    return text

@@ -1,0 +1,83 @@
+"""The deployed workers of each pipeline: their GPUs and number from the deployment, their pace as it was measured."""
+
+from collections.abc import Sequence
+
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.contract.environment import DeployedPipeline
+from cosmos_batch.contract.runs import RunSummary
+from cosmos_batch.planning.pace import first_seconds_per_unit
+from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, WorkerFacts
+from cosmos_batch.planning.runs.work import ANSWER_TOKENS, REFERENCE_TOKENS
+from cosmos_batch.state import PipelineRow
+
+OF_JOBS = "the pace of its last jobs"
+_RUNS_LOOKED_AT = 20
+_FEWEST_ITEMS = 20  # of a run whose pace is believed
+
+
+def deployed_pipelines(deployment: Deployment, names: Sequence[str]) -> dict[str, DeployedPipeline]:
+    """Return what the deployment's own functions know of these pipelines, of those whose parameter can be read.
+
+    Deployments before runs have no output with the parameter's name.
+    """
+    parameters = {name: deployment.parameters[name] for name in names if name in deployment.parameters}
+    found: dict[str, DeployedPipeline] = {}
+    for name, parameter in parameters.items():
+        value = deployment.clients("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+        found[name] = DeployedPipeline.read(value)
+    return found
+
+
+def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline | None) -> WorkerFacts:
+    """Return the workers of a pipeline with the best known pace: its last run's, its last jobs', or a guess."""
+    pipeline = pipeline_named(name)
+    assert pipeline is not None, "it was chosen among the deployed ones"
+    row = deployment.workers(name).pipeline()
+    gpu, gpus, per_hour, most = _hardware(pipeline, deployed)
+    seconds, basis = _pace(deployment, pipeline, row, gpu, gpus)
+    return WorkerFacts(
+        pipeline=name,
+        gpu=gpu,
+        gpus=gpus,
+        dollars_per_hour=per_hour,
+        max_workers=most,
+        seconds_per_unit=seconds,
+        basis=basis,
+        cold_start_seconds=row.cold_start_seconds or FIRST_COLD_START_SECONDS,
+    )
+
+
+def _hardware(pipeline: Pipeline, deployed: DeployedPipeline | None) -> tuple[str, int, float, int]:
+    """Return kind and number of a worker's GPUs, its dollars an hour, and how many there are at most."""
+    names = deployed.compute.instance_types if deployed else []
+    instance = INSTANCE_TYPES[next((name for name in names if name in INSTANCE_TYPES), pipeline.instance_types[0])]
+    gpus = deployed.compute.gpus if deployed else pipeline.gpus_per_worker
+    most = deployed.compute.max_workers if deployed else 1
+    return instance.gpu, gpus, instance.dollars_per_hour / instance.gpus * gpus, most
+
+
+def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str, gpus: int) -> tuple[float, str]:
+    """Return a worker's seconds for a unit of work, and where the number comes from."""
+    if pipeline.surface == "reasoner" and (summary := _last_summary(deployment, pipeline.id)) is not None:
+        tokens = summary.prompt_tokens + ANSWER_TOKENS * summary.succeeded
+        units = tokens / (ANSWER_TOKENS + REFERENCE_TOKENS)
+        return summary.gpu_seconds / gpus / units, f"the pace of {summary.id}"
+    if row.seconds_per_unit is not None:
+        return row.seconds_per_unit, OF_JOBS
+    return first_seconds_per_unit(pipeline.id, gpu, gpus), "a first guess, until a run has measured it"
+
+
+def _last_summary(deployment: Deployment, pipeline: str) -> RunSummary | None:
+    """Return the summary of the last run of this pipeline alone, if it says how long an item takes."""
+    for number, run in enumerate(deployment.runs.list()):
+        if number == _RUNS_LOOKED_AT:
+            break
+        if run.pipelines != [pipeline] or run.state != "SUCCEEDED":
+            continue
+        summary = RunObjects(deployment.clients("s3"), deployment.state_bucket, run.id).summary()
+        if summary is not None and summary.succeeded >= _FEWEST_ITEMS and not summary.reused and summary.gpu_seconds:
+            return summary if summary.prompt_tokens else None
+    return None

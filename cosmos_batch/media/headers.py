@@ -1,0 +1,53 @@
+"""Reads how long and how large a file says it is, from a stream: for estimates, before anything is downloaded."""
+
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import av
+from PIL import Image
+
+from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, HEIC, identify
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file's header says: kind, width and height in pixels, and the length of a video in seconds."""
+
+    medium: Medium
+    width: int
+    height: int
+    seconds: float = 0.0
+
+
+def read_header(file: BinaryIO) -> Header:
+    """Return the header of a file that can be sought in. No pixel is decoded and no packet is read.
+
+    A stream without a length in its header, such as a recording that was cut off, counts as 0 seconds. Raises Failure
+    (InvalidInput) where it is no image or video, or damaged.
+    """
+    file_format = identify(file.read(HEAD_BYTES))
+    file.seek(0)
+    if file_format.medium is None or file_format in (HEIC, ANIMATED_WEBP):
+        raise unusable_file(f"The content is {file_format.label}, whose header cannot be read here.")
+    try:
+        if file_format.medium == "image":
+            with Image.open(file, formats=[file_format.opener]) as image:
+                return Header("image", *image.size)
+        return _read_video(file, file_format.opener)
+    except (av.FFmpegError, OSError, ValueError, SyntaxError) as error:
+        raise unusable_file(f"The header is damaged or missing ({error}).") from error
+
+
+def _read_video(file: BinaryIO, demuxer: str) -> Header:
+    with av.open(file, "r", format=demuxer, metadata_errors="replace") as container:
+        if not container.streams.video:
+            raise unusable_file("The file holds no video stream.")
+        stream = container.streams.video[0]
+        length = 0.0
+        if stream.duration is not None and stream.time_base is not None:
+            length = float(stream.duration * stream.time_base)
+        elif container.duration is not None:
+            length = container.duration / av.time_base
+        return Header("video", stream.codec_context.width, stream.codec_context.height, max(0.0, length))

@@ -1,0 +1,50 @@
+"""The work of one item: how much of a worker's time it takes, relative to a usual one."""
+
+from dataclasses import dataclass
+
+from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
+from cosmos_batch.contract.parameters import Parameters
+
+# The clip by which `planning.pace` measures reasoners (docs/benchmarks.md): four seconds at 640 x 480, seen at 4 frames
+# a second.
+REFERENCE_TOKENS = 2400.0
+# What the answer costs, in tokens of media. NVIDIA's throughput of Nano is 1.94 times as high at 1 frame a second as at
+# 2 (docs/benchmarks.md, 256 in flight): all but a twentieth of the time goes to the media. Ours write longer answers.
+ANSWER_TOKENS = 300.0
+
+_PIXELS_PER_TOKEN = 32 * 32
+_FRAMES_PER_TOKEN = 2  # of a video
+_MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
+_FRAMES_LIMIT = 768
+_DEFAULT_FPS = 4.0
+
+
+@dataclass(frozen=True)
+class MediaFacts:
+    """What the plan knows of a probed file. An image lasts no time."""
+
+    medium: Medium
+    width: int
+    height: int
+    seconds: float = 0.0
+
+
+def media_tokens(facts: MediaFacts, parameters: Parameters) -> float:
+    """Return how many tokens a reasoner sees of a file, within the limits of its context.
+
+    >>> media_tokens(MediaFacts("video", 640, 480, 4.0), Parameters())
+    2400.0
+    """
+    tokens_per_frame = facts.width * facts.height / _PIXELS_PER_TOKEN
+    if facts.medium == "image":
+        return min(tokens_per_frame, _MEDIA_TOKENS)
+    start = parameters.start or 0.0
+    seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
+    frames = min(max(seconds * (parameters.fps or _DEFAULT_FPS), _FRAMES_PER_TOKEN), _FRAMES_LIMIT)
+    return min(frames / _FRAMES_PER_TOKEN * tokens_per_frame, _MEDIA_TOKENS)
+
+
+def work_of_question(tokens: float) -> float:
+    """Return the work of a question about media of so many tokens; 1 is that of the reference clip."""
+    return (ANSWER_TOKENS + tokens) / (ANSWER_TOKENS + REFERENCE_TOKENS)

@@ -1,0 +1,33 @@
+"""What a file says of itself in its header, read from a stream."""
+
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.media.headers import Header, read_header
+from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
+
+
+def test_a_video_says_its_size_and_length(clip: Path) -> None:
+    known = probe(clip)
+    assert isinstance(known, VideoInfo)
+    with clip.open("rb") as file:
+        header = read_header(file)
+    assert (header.medium, header.width, header.height) == ("video", known.width, known.height)
+    assert header.seconds == pytest.approx(known.timeline.duration, abs=0.1)
+
+
+def test_an_image_says_its_size(picture: Path) -> None:
+    known = probe(picture)
+    assert isinstance(known, ImageInfo)
+    with picture.open("rb") as file:
+        assert read_header(file) == Header("image", known.width, known.height)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"#EXTM3U\n", b"\x00\x00\x00\x18ftypisom", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_damaged_or_something_else_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(content)
+    with path.open("rb") as file, pytest.raises(Failure):
+        read_header(file)
