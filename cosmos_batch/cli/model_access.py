@@ -50,7 +50,7 @@ def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
 
         name = ModelName.parse(pipeline.model)
         try:
-            Hub(name.model, token).resolve(name.revision)
+            Hub(name.model, token).check_access(name.revision)
         except Failure as failure:
             failures.append(failure)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub import HfApi, constants, get_hf_file_metadata, get_token, hf_hub_url
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -30,6 +30,7 @@ from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 # The error class of the HTTP library of `huggingface_hub`: httpx2, or httpx in its versions 1.x, which the packages of
 # some engines need.
 _HTTP_ERROR: type[BaseException] = HfHubHTTPError.__bases__[0]
+TOO_MANY_REQUESTS = 429
 _CONFIGURATION = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json, and deploy"
 
 
@@ -61,6 +62,18 @@ class Hub:
             )
             files = tuple(_file(sibling) for sibling in info.siblings or [])
             return Revision(commit=info.sha or "", files=files)
+
+    def check_access(self, revision: str = MAIN) -> None:
+        """Ask for the head of one file: a gated model is listed to everyone, and only its files are refused.
+
+        Raises:
+            Failure: `ModelUnavailable`.
+        """
+        found = self.resolve(revision)
+        with self._explained():
+            if found.files:
+                url = hf_hub_url(self._model, found.files[0].name, revision=found.commit)
+                get_hf_file_metadata(url, token=self._token, timeout=constants.DEFAULT_REQUEST_TIMEOUT)
 
     def download(self, revision: Revision, directory: Path) -> Revision:
         """Download all files of `revision` into the empty `directory`, and return the revision with all hashes.
@@ -114,10 +127,12 @@ class Hub:
         if response_error is None:
             return self._unreachable(error, None)
         status = response_error.response.status_code
-        if status in (408, 429) or status >= 500:
+        if status == TOO_MANY_REQUESTS:
+            return self._limited()
+        if status == 408 or status >= 500:
             return self._unreachable(error, status)
         if isinstance(response_error, GatedRepoError):
-            return self._gated()
+            return self._pending() if _is_pending(response_error) else self._gated()
         if isinstance(response_error, RevisionNotFoundError):
             return self._no_such_revision()
         if isinstance(response_error, RepositoryNotFoundError) or status == 404:
@@ -137,6 +152,20 @@ class Hub:
             "Try again later; if it persists, check the way to the internet (NAT, proxy, HF_ENDPOINT). Where workers "
             f"have none, put the model into the model bucket from elsewhere: cosmos-batch models put {self._model}",
             retryable=True,
+        )
+
+    def _limited(self) -> Failure:
+        return self._failure(
+            f"The Hub limits the requests of this address or account (HTTP {TOO_MANY_REQUESTS}), so {self._model} "
+            "cannot be read now.",
+            "Try again in some minutes; with a token the limit is higher.",
+            retryable=True,
+        )
+
+    def _pending(self) -> Failure:
+        return self._failure(
+            f"The request for access to {self._model} waits for its owner's decision.",
+            f"Wait for the e-mail of the Hub, or ask the owner on {self._page}.",
         )
 
     def _gated(self) -> Failure:
@@ -194,6 +223,11 @@ def _hub_error(error: BaseException | None) -> HfHubHTTPError | None:
     while error is not None and not isinstance(error, HfHubHTTPError):
         error = error.__cause__
     return error
+
+
+def _is_pending(error: HfHubHTTPError) -> bool:
+    """Return whether access was requested and not yet decided, which the Hub says in its message alone."""
+    return "awaiting a review" in (error.server_message or "")
 
 
 def _is_disk_error(error: BaseException) -> bool:

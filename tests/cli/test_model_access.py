@@ -30,7 +30,7 @@ def test_a_hub_that_does_not_answer_ends_the_command_with_a_remedy(
     hub_may_answer = threading.Event()
     answers: list[bool] = []
     monkeypatch.setattr(
-        "cosmos_batch.store.huggingface.Hub.resolve", lambda *_: answers.append(hub_may_answer.wait(120))
+        "cosmos_batch.store.huggingface.Hub.check_access", lambda *_: answers.append(hub_may_answer.wait(120))
     )
     try:
         assert main(["run", str(clip), "--model", MODEL]) == 1
@@ -55,7 +55,7 @@ def test_a_folder_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("cosmos_batch.store.huggingface.Hub.resolve", lambda *_: pytest.fail("the Hub was asked"))
+    monkeypatch.setattr("cosmos_batch.store.huggingface.Hub.check_access", lambda *_: pytest.fail("the Hub was asked"))
     config = load_config(configuration.CONFIG)
     pipeline = configuration.enabled_pipeline(config, None).pipeline
     path = configuration.with_entry(pipeline, {"model": str(tmp_path / "model")})

@@ -156,8 +156,12 @@ def test_the_code_is_what_the_functions_import_and_nothing_else(assembly: Assemb
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     rooms = {str(path.parent) for path in files}
     contract = {"cosmos_batch/contract", "cosmos_batch/contract/generation"}
-    facts_and_rules = {"cosmos_batch/catalogue", "cosmos_batch/planning", "cosmos_batch/planning/generation"}
-    assert rooms == {"lambdas", *FOLDERS, "cosmos_batch", "cosmos_batch/state", *contract, *facts_and_rules}
+    rules = {f"cosmos_batch/planning{room}" for room in ("", "/generation", "/runs")}
+    assert rooms == {
+        *{"lambdas", *FOLDERS, "cosmos_batch", "cosmos_batch/catalogue", "cosmos_batch/state"},
+        *contract,
+        *rules,
+    }
     others = {path.name for path in files if path.suffix != ".py"}
     assert others == {"negative_prompt.json", "negative_prompt.LICENSE.txt"}
 

@@ -10,6 +10,7 @@ from huggingface_hub import HfApi, constants
 
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.store import ModelStore
+from cosmos_batch.store.huggingface import Hub as HubClient
 from tests.store.conftest import MODEL
 from tests.support.model_hub import ACCOUNT, Hub
 
@@ -39,6 +40,32 @@ def test_a_license_that_was_not_accepted_is_explained(hub: Hub, with_token: Mode
     assert f"{hub.url}/{MODEL}" in error.remedy
     assert f"'{ACCOUNT}'" in error.remedy
     assert not error.retryable
+
+
+def test_a_request_for_access_that_is_not_decided_is_explained(hub: Hub, with_token: ModelStore) -> None:
+    hub.gated.add(MODEL)
+    hub.pending.add(TOKEN)
+    error = failure_of(with_token)
+    assert "waits for its owner's decision" in error.message
+    assert f"{hub.url}/{MODEL}" in error.remedy
+
+
+def test_a_gated_model_is_refused_before_it_is_downloaded(hub: Hub, root: Path) -> None:
+    """Its listing alone is open to everyone."""
+    hub.gated.add(MODEL)
+    client = HubClient(MODEL, TOKEN)
+    client.resolve()
+    with pytest.raises(Failure, match="licence"):
+        client.check_access()
+    hub.accepted.add(TOKEN)
+    client.check_access()
+    assert not hub.downloads
+
+
+def test_a_limit_of_requests_is_told_apart(hub: Hub, store: ModelStore) -> None:
+    hub.status = 429
+    error = failure_of(store)
+    assert "limits the requests" in error.message and "some minutes" in error.remedy and error.retryable
 
 
 def test_a_gated_model_without_a_token_is_explained(hub: Hub, store: ModelStore) -> None:

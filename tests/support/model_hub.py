@@ -50,6 +50,7 @@ class Hub:
         tokens: Tokens that are valid; None accepts every one, and none.
         gated: Models with a licence: listed to all, files refused (401 without a token, else 403).
         accepted: Tokens of those who have accepted all licences.
+        pending: Tokens of those whose requests for access nobody has decided yet.
         status: If set, every request is answered with it (503: the hub is down).
         chunk_delay: Seconds to wait before each 16 KiB of a file.
         breaks: How many more times a file's connection is cut in the middle.
@@ -60,6 +61,7 @@ class Hub:
     tokens: set[str] | None = None
     gated: set[str] = field(default_factory=set)
     accepted: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
     status: int | None = None
     chunk_delay: float = 0.0
     breaks: int = 0
@@ -152,7 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         commit, files = self.hub.repositories[model].at(revision)
         if model in self.hub.gated and token not in self.hub.accepted:
-            self._refuse(403 if token else 401, "GatedRepo", f"Access to model {model} is restricted")
+            pending = token in self.hub.pending
+            reason = "Your request to access it is awaiting a review" if pending else "You are not in the list"
+            self._refuse(403 if token else 401, "GatedRepo", f"Access to model {model} is restricted. {reason}.")
         elif name not in files:
             self._refuse(404, "EntryNotFound", "Entry not found")
         else:
