@@ -28,9 +28,8 @@ class Deployment:
     state_table: str
     state_bucket: str  # objects of jobs and runs
     pipelines: list[str]
-    parameters: dict[str, str] = field(
-        default_factory=dict
-    )  # by pipeline, the SSM parameter with its `DeployedPipeline`
+    parameters: dict[str, str] = field(default_factory=dict)
+    """By pipeline, the name of the SSM parameter that holds its `DeployedPipeline`."""
 
     @property
     def jobs(self) -> Jobs:

@@ -15,6 +15,7 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.asked import AskedRun, read_asked_run
 from cosmos_batch.cli.runs.options import run_options
 from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.starting import begin_run, check_is_new
 from cosmos_batch.cli.worker_failures import print_worker_failures
 
@@ -47,7 +48,8 @@ def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool)
     planned = plan_run(deployment, asked)
     try:
         if not as_json:
-            inform(str(planned.estimate))
+            inform("\n".join(plan_lines(planned.request.id, planned.estimate)))
+        planned.refuse_over_budget()
         if not yes:
             _ask()
         planned.write()
