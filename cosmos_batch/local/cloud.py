@@ -19,6 +19,7 @@ import boto3
 from botocore.config import Config
 
 from cosmos_batch.local import processes, runtime
+from cosmos_batch.local.interrupts import interrupts_held_back
 
 START_SECONDS = 120.0  # a busy machine takes many times the second that a quiet one takes
 STOP_SECONDS = 15.0
@@ -98,21 +99,22 @@ class LocalCloud:
         options += [f"--machine-variable={name}" for name in machine_variables]
         options += [f"--ignored-image-variable={name}" for name in ignored_image_variables]
         options += [f"--function-module={name}" for name in function_modules]
-        process = _spawn(home, options)
-        return cls._wait_for(home, cloud_id, process)
+        return cls._start_server(home, cloud_id, options)
 
     @classmethod
-    def _wait_for(cls, home: Path, cloud_id: str, process: subprocess.Popen[bytes]) -> LocalCloud:
+    def _start_server(cls, home: Path, cloud_id: str, options: list[str]) -> LocalCloud:
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with interrupts_held_back():
+                process = _spawn(home, options)
             if cloud := cls._answering(home, cloud_id, process):
                 return cloud
         except BaseException:  # an interrupt, too, leaves no server behind, whose session is not the terminal's
-            process.kill()
-            process.wait()
+            if process is not None:
+                _kill(process)
             raise
         exit_code = process.poll()
-        process.kill()
-        process.wait()
+        _kill(process)
         raise LocalCloudError(
             f"{_how_it_failed(exit_code)} The end of {_log_path(home)}:\n"
             + "\n".join(_log_path(home).read_text(errors="replace").splitlines()[-20:])
@@ -248,6 +250,11 @@ def _spawn(home: Path, options: list[str]) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _end(process_id: int) -> None:

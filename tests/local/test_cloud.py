@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cosmos_batch.local import cloud as cloud_module
 from cosmos_batch.local import processes, runtime
 from cosmos_batch.local.cloud import LocalCloud, LocalCloudError
 from tests.local.support import wait_until
@@ -117,6 +120,35 @@ def test_a_cloud_that_is_merely_slow_is_not_reported_with_the_exit_code_of_its_e
     assert "exit code" not in str(raised.value)
 
 
+def test_an_interrupt_between_fork_and_answer_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cosmos_batch.local.cloud._spawn", interrupted_after(cloud_module._spawn))
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            LocalCloud.start(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert not processes_that_mention(tmp_path)
+
+
+def interrupted_after(spawn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that starts the server, and is interrupted before it can say which process that is."""
+
+    def spawn_and_be_interrupted(*arguments: Any) -> Any:
+        process = spawn(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    return spawn_and_be_interrupted
+
+
+def processes_that_mention(folder: Path) -> list[Path]:
+    """Return the processes whose command line contains the folder."""
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(folder).encode() in _content(path)]
+
+
 def test_a_stale_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "cloud.json").write_text('{"id": "x", "pid": 1, "port": 9}')
     assert LocalCloud.find(tmp_path) is None
@@ -133,9 +165,7 @@ def test_an_interrupt_while_a_cloud_starts_leaves_no_process(tmp_path: Path) -> 
     starter.send_signal(signal.SIGINT)
     assert starter.wait() != 0
     # It was killed, and may take a moment to be gone.
-    wait_until(
-        lambda: not any(str(tmp_path).encode() in _content(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
-    )
+    wait_until(lambda: not processes_that_mention(tmp_path))
 
 
 def _content(path: Path) -> bytes:
