@@ -52,6 +52,7 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
         {"boto3", "botocore"},
     ),
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
+    "cosmos_batch/robot_data": ({"cosmos_batch.contract", "cosmos_batch.media"}, set()),
     "cosmos_batch/viewing": ({"cosmos_batch.contract", "cosmos_batch.media", "cosmos_batch.planning"}, {"PIL"}),
     "cosmos_batch/demo": (
         {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.engines.library_imports"},
@@ -68,6 +69,7 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
             "cosmos_batch.store",
             "cosmos_batch.demo",
             "cosmos_batch.viewing",
+            "cosmos_batch.robot_data",
             "infra",
         },
         {"boto3", "botocore"},
