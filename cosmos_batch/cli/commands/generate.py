@@ -25,6 +25,7 @@ from cosmos_batch.cli.model_access import check_access
 from cosmos_batch.cli.options import generator_options, joined_numbers
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.robot_inputs import one_episode_options, with_episode
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.config import Config
@@ -54,10 +55,13 @@ class _GenerateCommand(CosmosCommand):
         'cosmos-batch generate first.png --prompt "It starts to rain." --num-frames 93 --no-guardrails --output made/',
         'cosmos-batch generate clip.mp4 --prompt "The same, at night." --edge --blur --no-guardrails',
         "cosmos-batch generate pour.cosmos.json --submit",
+        "cosmos-batch generate libero/ --episode 3 --camera observation.images.image --mode forward_dynamics"
+        " --domain-name libero --no-guardrails",
     ],
 )
 @click.argument("file", metavar="[FILE|s3://...]", type=click.Path(), required=False)
 @generator_options
+@one_episode_options
 @option("--submit", "only_submit", is_flag=True, help="Start the job wherever this shell points, print its id and end.")
 @option("--model", metavar="ID|FOLDER", help="On this machine: Hugging Face id, or a checkpoint's folder.")
 @output_options(default=".")
@@ -73,11 +77,13 @@ def command(
 ) -> int:
     """Make one thing on this machine, save its files and its document, and stop what was started.
 
-    FILE is an image or a video to start from, a *.cosmos.json request, or the document of what is to be made again. A
-    local cloud that stands is used as it stands; with --model, the command starts one of its own.
+    FILE is an image or a video to start from, a *.cosmos.json request, the document of what is to be made again, or a
+    LeRobot data set with --episode. A local cloud that stands is used as it stands; with --model, the command starts
+    one of its own.
     """
     if only_submit and model:
         raise WrongCall("--submit and --model do not go together.", "--submit uses the models that are deployed.")
+    file, prompt, options = with_episode(file, prompt, options)
     request = read_generation_request(file, prompt, pipeline, options)
     if only_submit:
         deployment = deployments.find()

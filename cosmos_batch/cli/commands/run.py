@@ -23,6 +23,7 @@ from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import checked_objects, checked_request
+from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.configuration import load_config
 
@@ -35,11 +36,13 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
         'cosmos-batch run clip.mp4 --prompt "What happens?"',
         "cosmos-batch run *.mp4 --task caption --output answers/",
         'cosmos-batch run clip.mp4 --task 2d-grounding --prompt "the red cube" --overlay --output answers/',
+        "cosmos-batch run pusht/ --episode 0-2 --camera observation.images.front --task caption",
         "cosmos-batch run clip.mp4 --model nvidia/Cosmos-Reason2-2B --output answer.json --force",
     ],
 )
 @click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
 @reasoner_options
+@episode_options
 @option("--model", metavar="ID|FOLDER", help=MODEL_HELP)
 @option("--endpoint", metavar="URL", help="Ask this server of OpenAI's protocol, for --model if named.")
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and answer the others.")
@@ -53,6 +56,8 @@ def command(
     model: str | None,
     endpoint: str | None,
     skip_invalid: bool,
+    episodes: tuple[str, ...],
+    cameras: tuple[str, ...],
     output: str | None,
     force: bool,
     overlay: bool,
@@ -65,7 +70,7 @@ def command(
     small model answers, and the command says so.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_request(files, request, skip_invalid)
+    inputs = checked_request(with_episodes(files, episodes, cameras), request, skip_invalid)
     target = output_target(output, force, f"{len(inputs)} documents" if len(inputs) > 1 else None)
     changes = _changes(model, endpoint)
 

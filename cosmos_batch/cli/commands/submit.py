@@ -18,6 +18,7 @@ from cosmos_batch.cli.input_checks import File, checked_file, chosen_pipeline
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import checked_objects, checked_request
+from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.executions import execution_name
@@ -41,11 +42,13 @@ class Submitted:
     examples=[
         'cosmos-batch submit clip.mp4 --prompt "What happens?"',
         "cosmos-batch submit *.mp4 --task caption --skip-invalid",
+        "cosmos-batch submit pusht/ --episode 0-2 --camera observation.images.front --task caption",
         'cosmos-batch submit clip.mp4 --json --prompt "Is anybody in danger?" --pipeline cosmos-reason2-2b',
     ],
 )
 @click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
 @reasoner_options
+@episode_options
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and submit the others.")
 @option("--json", "as_json", is_flag=True, help="Print a JSON object for each job, on a line: id and input.")
 def command(
@@ -54,6 +57,8 @@ def command(
     pipeline: str | None,
     system_prompt: str | None,
     skip_invalid: bool,
+    episodes: tuple[str, ...],
+    cameras: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -62,7 +67,7 @@ def command(
     Files of this machine are uploaded. All are checked before the first is sent.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_request(files, request, skip_invalid)
+    inputs = checked_request(with_episodes(files, episodes, cameras), request, skip_invalid)
     deployment = deployments.find()
     inputs = checked_objects(deployment, inputs, request, skip_invalid)
     chosen = chosen_pipeline(pipeline, deployment.pipelines)
