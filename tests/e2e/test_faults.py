@@ -140,8 +140,8 @@ def test_a_throttled_report_delivers_the_result_later(app: App, tmp_path: Path, 
     try:
         script = {"text": str(tmp_path)}
         theirs = vams.start("p.png", {"fileMetadata": {"COSMOS_REASON_PROMPT": json.dumps(script)}})
-        ours = wait_for(lambda: executions_with(app, str(tmp_path)), 60, "not started")[0]["executionArn"]
-        wait_for(lambda: throttled(app, ours) >= 3, 90, "report is not tried again")
+        ours = wait_for(lambda: executions_with(app, str(tmp_path)), 180, "not started")[0]["executionArn"]
+        wait_for(lambda: throttled(app, ours) >= 3, 180, "report is not tried again")
         assert app.row(ours).state == "SUCCEEDED"
         assert app.client("stepfunctions").describe_execution(executionArn=theirs)["status"] == "RUNNING"
     finally:
@@ -182,7 +182,7 @@ def test_starting_workers_that_are_killed_are_replaced_without_a_pause(app: App)
     for _ in range(2):
         victim = wait_for(lambda: starting_worker(app), 120, "no worker is starting")
         kill(victim)
-        wait_for(lambda victim=victim: victim not in app.live_workers(EIGHT_B), 60, "it lives")
+        wait_for(lambda victim=victim: victim not in app.live_workers(EIGHT_B), 180, "it lives")
     wait_for(lambda: starting_worker(app), 120, "the second one is not replaced")
     breaker = app.workers(EIGHT_B).pipeline()
     assert (breaker.failures, breaker.retry_at, breaker.kills) == (0, None, 2)
@@ -205,11 +205,11 @@ def test_without_capacity_jobs_wait_until_there_is_some(app: App) -> None:
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(3)]
         for _ in range(4):
-            [waiting] = wait_for(lambda: app.live_workers(EIGHT_B), 60, "no worker is asked for")
+            [waiting] = wait_for(lambda: app.live_workers(EIGHT_B), 180, "no worker is asked for")
             reason = "Canceled by JobStateTimeLimit action due to reason: CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
             batch.terminate_job(jobId=waiting, reason=reason)
-            wait_for(lambda waiting=waiting: waiting not in app.live_workers(EIGHT_B), 60, "it was not cancelled")
-        wait_for(lambda: app.live_workers(EIGHT_B), 60, "the fourth one is not replaced")
+            wait_for(lambda waiting=waiting: waiting not in app.live_workers(EIGHT_B), 180, "it was not cancelled")
+        wait_for(lambda: app.live_workers(EIGHT_B), 180, "the fourth one is not replaced")
         breaker = app.workers(EIGHT_B).pipeline()
         assert (breaker.open, breaker.retry_at) == (False, None)
         assert breaker.reason is not None and "INSUFFICIENT_INSTANCE_CAPACITY" in breaker.reason.message
@@ -255,7 +255,7 @@ def test_jobs_fail_if_no_worker_can_ever_load_the_model(app: App) -> None:
     (app.folder / EIGHT_B / "refuses").touch()
     try:
         arns = [ask(app, "p.png", {}, EIGHT_B) for _ in range(4)]
-        trouble = wait_for(lambda: find_worker_failure(app.workers(EIGHT_B)), 60, "nothing is said while they wait")
+        trouble = wait_for(lambda: find_worker_failure(app.workers(EIGHT_B)), 180, "nothing is said while they wait")
         assert "The licence of this model was not accepted. Accept the licence." in str(trouble)
         for arn in arns:
             error = error_of(app.ended_under_sweeps(arn))

@@ -150,7 +150,7 @@ def test_a_wrong_setting_of_a_file_is_named_where_its_uploader_sees_it(app: App,
 
 def error_beside(app: App, stem: str) -> dict[str, Any]:
     """Return the error in the document beside an uploaded file."""
-    [key] = wait_for(lambda: [one for one in app.keys(stem) if "_CosmosError_" in one], 30, "no document of the error")
+    [key] = wait_for(lambda: [one for one in app.keys(stem) if "_CosmosError_" in one], 180, "no document of the error")
     assert re.fullmatch(rf"{stem}_CosmosError_\d{{8}}-\d{{6}}\.json", key)
     document = json.loads(app.client("s3").get_object(Bucket=app.assets, Key=key)["Body"].read())
     assert document["inputFile"].startswith(f"s3://{app.assets}/{stem}.")
@@ -173,7 +173,7 @@ def test_a_sidecar_that_is_no_json_is_reported_beside_its_file(app: App, picture
     app.upload("broken/p.png.metadata.json", b"COSMOS_REASON_PROMPT=What happens?")
     assert "p.png.metadata.json: is no JSON: Expecting value" in error_beside(app, "broken/p")["message"]
     app.upload("broken/p.png.metadata.json", sidecar("What happens?"))
-    wait_for(lambda: app.keys("broken/p_CosmosReason_"), 60, "put right, it is not answered")
+    wait_for(lambda: app.keys("broken/p_CosmosReason_"), 180, "put right, it is not answered")
 
 
 def test_a_structured_answer(app: App, picture: Path) -> None:
@@ -254,7 +254,7 @@ def waiting_in_the_queue(app: App, vams: Vams, key: str, **arguments: Any) -> tu
         20,
         "no execution of ours was started",
     )
-    wait_for(lambda: (row := app.jobs.get(ours.rsplit(":", 1)[-1])) and row.state == "RUNNING", 30, "never ran")
+    wait_for(lambda: (row := app.jobs.get(ours.rsplit(":", 1)[-1])) and row.state == "RUNNING", 180, "never ran")
     return theirs, ours
 
 
@@ -264,7 +264,7 @@ def test_a_stopped_execution_calls_vams_back(app: App, picture: Path) -> None:
     theirs, ours = waiting_in_the_queue(app, Vams.of(app), "asset-1/slow.png", metadata=script)
     app.client("stepfunctions").stop_execution(executionArn=ours, error="Stopped", cause="by a person")
     assert error_of(app.ended(theirs))["code"] == "Cancelled"
-    wait_for(lambda: app.row(ours).state == "CANCELLED", 10, "the row does not say so")
+    wait_for(lambda: app.row(ours).state == "CANCELLED", 180, "the row does not say so")
 
 
 def test_an_execution_that_times_out_calls_vams_back(app: App, picture: Path) -> None:

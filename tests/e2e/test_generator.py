@@ -118,6 +118,6 @@ def test_an_uploaded_request_becomes_a_video(app: App, clip: Path, tmp_path: Pat
     app.client("s3").upload_file(str(clip), app.assets, "asked/clip.mp4")
     request = {"prompt": "It goes on.", "input": "clip.mp4", "condition_frames": [0], **SMALL}
     app.upload("asked/on.cosmos.json", json.dumps(request).encode())
-    described = wait_for(lambda: requested(app, "asked/on.cosmos.json"), 30, "no execution for the request")
+    described = wait_for(lambda: requested(app, "asked/on.cosmos.json"), 180, "no execution for the request")
     arn = app.ended(described[0]["executionArn"], 120)["executionArn"]
     assert delivered(app, arn, tmp_path).generation.mode == "v2v"

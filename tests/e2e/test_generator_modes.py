@@ -197,7 +197,7 @@ def test_an_uploaded_document_generates_the_same_again(running: Running, name: s
     place = parse_uri(app.row(running.executions[name]).document)
     key = f"again/{name}/{Path(place.key).stem}.cosmos.json"
     app.client("s3").copy_object(Bucket=app.assets, Key=key, CopySource={"Bucket": place.bucket, "Key": place.key})
-    [described] = wait_for(lambda: requested(app, key), 30, "no execution for the document")
+    [described] = wait_for(lambda: requested(app, key), 180, "no execution for the document")
     arn = described["executionArn"]
     assert app.ended(arn, 180)["status"] == "SUCCEEDED", app.ended(arn).get("cause")
     document = GeneratorDocument.model_validate(app.document(arn))

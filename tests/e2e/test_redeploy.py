@@ -24,13 +24,13 @@ def test_a_new_job_definition_drains_the_old_workers_and_loses_no_job(app: App, 
         )
         for number in range(JOBS)
     ]
-    wait_for(lambda: (row := app.jobs.get(arns[0].rsplit(":", 1)[-1])) and row.open_attempt, 60, "nobody begins")
+    wait_for(lambda: (row := app.jobs.get(arns[0].rsplit(":", 1)[-1])) and row.open_attempt, 180, "nobody begins")
     [old] = app.live_workers(TWO_B)
 
     settings = {"worker": {**configuration(app.folder).own.worker.model_dump(by_alias=True), "idleSeconds": 9}}
     deploy(synthesize(configuration(app.folder, **settings), tmp_path / "cdk.out"), app.cloud)
-    wait_for(lambda: asked_to_leave(app, old), 90, "it is not asked to leave")
-    wait_for(lambda: app.workers().get(old).state in ("DRAINING", "ENDED"), 60, "it does not leave")
+    wait_for(lambda: asked_to_leave(app, old), 180, "it is not asked to leave")
+    wait_for(lambda: app.workers().get(old).state in ("DRAINING", "ENDED"), 180, "it does not leave")
     late = app.start(
         {
             "pipeline": TWO_B,

@@ -101,7 +101,7 @@ def test_concurrent_plans_start_exactly_the_wanted_workers(app: App, picture: Pa
         arns = list(threads.map(lambda n: app.start({**request, "output": f"s3://{app.assets}/{n}/"}), range(MANY)))
     wait_for(lambda: all(app.jobs.get(arn.rsplit(":", 1)[-1]) for arn in arns), 120, "not all were planned")
     app.sweep()
-    wait_for(lambda: len(app.worker_jobs(EIGHT_B)) >= 4, 60, "too few workers were started")
+    wait_for(lambda: len(app.worker_jobs(EIGHT_B)) >= 4, 180, "too few workers were started")
     app.sweep()
     time.sleep(2 * NUDGE_SECONDS)
     assert len(app.worker_jobs(EIGHT_B)) == 4

@@ -249,7 +249,7 @@ def test_executions_are_registered_on_the_bus_and_can_be_stopped(app: App, pictu
         messages = sqs.receive_message(QueueUrl=queue).get("Messages", [])
         return [json.loads(message["Body"]) for message in messages]
 
-    [event] = wait_for(heard, 30, "nothing was registered")
+    [event] = wait_for(heard, 180, "nothing was registered")
     assert event["source"] == PREFIX
     assert event["detail"]["pipelineExecutionId"] == "0a1b2c3d"
     ours = event["detail"]["subExecution"]["executionArn"]

@@ -89,8 +89,8 @@ def test_a_permanent_failure_is_answered_thrice_and_inferred_never_again(app: Ap
 def test_a_stop_by_a_person_is_not_undone_by_the_retry(app: App, machine: str, picture: Path) -> None:
     app.upload(f"{ROOT}slow.png", picture)
     arn = run(app, machine, "slow.png", {"COSMOS_REASON_PROMPT": json.dumps({"seconds": 600})})
-    [ours] = wait_for(lambda: app.executions(f"{ROOT}slow.png"), 30, "no execution was started")
-    wait_for(lambda: app.jobs.get(ours["name"]), 30, "it was never planned")
+    [ours] = wait_for(lambda: app.executions(f"{ROOT}slow.png"), 180, "no execution was started")
+    wait_for(lambda: app.jobs.get(ours["name"]), 180, "it was never planned")
     app.client("stepfunctions").stop_execution(executionArn=ours["executionArn"], cause="by a person")
     assert app.ended(arn, 90)["status"] == "FAILED"
     assert [failure["error"] for failure in failures(app, arn)] == ["Cancelled"] * 3
@@ -110,7 +110,7 @@ def test_a_failure_that_may_pass_is_run_again(app: App, machine: str, picture: P
         arn = run(
             app, machine, "late.png", {"COSMOS_REASON_PROMPT": json.dumps({"until": str(go), "text": "At last."})}
         )
-        [first] = wait_for(lambda: app.executions(f"{ROOT}late.png"), 30, "no execution was started")
+        [first] = wait_for(lambda: app.executions(f"{ROOT}late.png"), 180, "no execution was started")
         assert app.ended(first["executionArn"])["status"] == "TIMED_OUT"
     finally:
         stepfunctions.update_state_machine(stateMachineArn=app.machine, definition=definition)
@@ -140,7 +140,7 @@ def test_ten_retries_at_once_are_one_run_and_ten_answers(app: App, picture: Path
         tokens.extend(json.loads(message["Body"])["token"] for message in messages)
         return len(set(tokens)) == 10
 
-    wait_for(collect, 30, "ten tokens never came")
+    wait_for(collect, 180, "ten tokens never came")
     body = {
         "inputS3AssetFilePath": f"s3://{app.assets}/{ROOT}storm.png",
         "outputS3AssetFilesPath": f"s3://{app.assets}/pipelines/{TWO_B}/{JOB}/output/{uuid.uuid4().hex}/files/",

@@ -21,12 +21,13 @@ ROLE = {
 
 def wait_until(condition: Callable[[], Any], timeout: float = 120.0) -> Any:
     """Return the first true value of ``condition``; fail when there is none within ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline, pause = time.monotonic() + timeout, 0.02
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(0.2, 1.2 * pause)
     raise AssertionError(f"nothing within {timeout} s; the last value was {value!r}")
 
 
@@ -93,13 +94,18 @@ class Inbox:
             "QueueArn"
         ]
 
-    def next(self, timeout: int = 10) -> Any:
+    def next(self, timeout: int = 120) -> Any:
         """Return the next body, read as JSON, or None after ``timeout`` seconds."""
-        received = self._sqs.receive_message(QueueUrl=self.url, WaitTimeSeconds=timeout, MessageAttributeNames=["All"])
-        for message in received.get("Messages", []):
-            self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
-            return json.loads(message["Body"])
-        return None
+        deadline = time.monotonic() + timeout
+        while True:
+            wait = max(0, min(20, round(deadline - time.monotonic())))
+            for message in self._sqs.receive_message(
+                QueueUrl=self.url, WaitTimeSeconds=wait, MessageAttributeNames=["All"]
+            ).get("Messages", []):
+                self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
+                return json.loads(message["Body"])
+            if time.monotonic() >= deadline:
+                return None
 
     def all(self, count: int) -> list[Any]:
         """Return ``count`` bodies, in the order of arrival."""
@@ -109,7 +115,7 @@ class Inbox:
         """Return the task tokens of ``count`` bodies, many at a time."""
         tokens: list[str] = []
         while len(tokens) < count:
-            options = {"QueueUrl": self.url, "WaitTimeSeconds": 10, "MaxNumberOfMessages": 10}
-            received = self._sqs.receive_message(**options)["Messages"]
+            options = {"QueueUrl": self.url, "WaitTimeSeconds": 20, "MaxNumberOfMessages": 10}
+            received = self._sqs.receive_message(**options).get("Messages", [])
             tokens += [json.loads(message["Body"])["token"] for message in received]
         return tokens

@@ -125,10 +125,10 @@ def test_the_timeout_from_the_input_is_caught(machine: Machine) -> None:
 
 
 def test_heartbeats_keep_a_task_alive_and_their_end_is_a_timeout(machine: Machine) -> None:
-    arn = machine.start(t=20, h=2)
+    arn = machine.start(t=20, h=4)
     token = machine.token()
     for _ in range(5):
-        time.sleep(0.5)
+        time.sleep(1)
         machine.client.send_task_heartbeat(taskToken=token)
     assert machine.client.describe_execution(executionArn=arn)["status"] == "RUNNING"
     assert json.loads(machine.ended(arn)["output"])["error"]["Error"] in ("States.Timeout", "States.HeartbeatTimeout")

@@ -332,13 +332,17 @@ def error_of(execution: dict[str, Any]) -> dict[str, Any]:
 
 
 def wait_for(look: Callable[[], Any], seconds: float, otherwise: str) -> Any:
-    """What `look` returns as soon as that is something."""
-    end = time.monotonic() + seconds
+    """What `look` returns as soon as that is something; it is asked less often as the wait goes on.
+
+    A look costs the cloud some 10 ms of a processor, and while a test waits for seconds, others could have that.
+    """
+    end, pause = time.monotonic() + seconds, 0.05
     while True:
         if found := look():
             return found
         assert time.monotonic() < end, otherwise
-        time.sleep(0.1)
+        time.sleep(pause)
+        pause = min(0.4, 1.2 * pause)
 
 
 @contextmanager

@@ -424,7 +424,7 @@ def test_a_result_that_s3_refuses_fails_its_job_after_one_inference(
 def test_a_result_that_cannot_be_stored_until_the_deadline_fails_its_job(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.send(bench.job(deadline=datetime.now(UTC) + timedelta(seconds=3)))
+    bench.send(bench.job(deadline=datetime.now(UTC) + timedelta(seconds=8)))
     engine = Counting()
     hand = bench.worker(engine=engine)
     unavailable = response("ServiceUnavailable", 503, "PutObject")

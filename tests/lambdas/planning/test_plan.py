@@ -15,6 +15,7 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
 from lambdas.handlers.plan import handler
+from lambdas.planning import plan as planning
 from lambdas.scaling import nudges as nudge
 from tests.lambdas.cloud import IDENTITY, LARGE, SMALL, STATE_BUCKET, Cloud
 
@@ -267,10 +268,12 @@ def test_a_deadline_in_the_past_has_timed_out(cloud: Cloud) -> None:
     assert refused(deadline="2020-01-01T00:00:00Z").code == "TimedOut"
 
 
-def test_a_close_deadline_still_has_a_heartbeat(cloud: Cloud) -> None:
+def test_a_close_deadline_still_has_a_heartbeat(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert planning.SHORTEST_WAIT - 1 >= 1
+    monkeypatch.setattr(planning, "SHORTEST_WAIT", 1000)  # as close as no busy machine reaches
     cloud.put(KEY)
-    planned = plan(deadline=(datetime.now(UTC) + timedelta(seconds=0.9)).isoformat())
-    assert (planned["timeoutSeconds"], planned["heartbeatSeconds"]) == (2, 1)
+    planned = plan(deadline=(datetime.now(UTC) + timedelta(seconds=900)).isoformat())
+    assert (planned["timeoutSeconds"], planned["heartbeatSeconds"]) == (1000, 999)
 
 
 def test_a_typed_callback_is_kept_even_where_the_request_is_refused(cloud: Cloud) -> None:

@@ -62,7 +62,7 @@ def _plain() -> Any:
 def _patched(home: Path) -> Any:
     from cosmos_batch.local.server import listen
 
-    options = {"machine_variable": [], "ignored_image_variable": []}
+    options = {"machine_variable": [], "ignored_image_variable": [], "function_module": []}
     return listen(Namespace(home=home, port=0, id="probed", stop_grace=1.0, **options))
 
 
