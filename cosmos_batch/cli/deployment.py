@@ -30,6 +30,9 @@ class Deployment:
     pipelines: list[str]
     parameters: dict[str, str] = field(default_factory=dict)
     """By pipeline, the name of the SSM parameter that holds its `DeployedPipeline`."""
+    model_bucket: str = ""
+    token_secret: str = ""
+    """ARN of the secret with the Hugging Face token, if the deployment made one."""
 
     @property
     def jobs(self) -> Jobs:
@@ -69,6 +72,8 @@ def find(clients: Clients | None = None) -> Deployment:
             state_table=outputs["StateTableName"],
             state_bucket=outputs["StateBucketName"],
             pipelines=[pipeline.id for pipeline in PIPELINES if _output(pipeline, "QueueUrl") in outputs],
+            model_bucket=outputs.get("ModelBucketName", ""),
+            token_secret=outputs.get("HuggingFaceTokenSecretArn", ""),
             parameters={
                 pipeline.id: outputs[name]
                 for pipeline in PIPELINES

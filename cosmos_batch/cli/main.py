@@ -22,6 +22,7 @@ COMMANDS = {
     "logs": "Print what a job's worker has logged about it.",
     "cancel": "Stop jobs that have not ended.",
     "retry": "Start jobs again that have failed or were cancelled.",
+    "doctor": "Check what would stop a run, and say what to do.",
     "models": "Bring models into a deployment, or move them to another commit.",
     "local": "Run the whole system on this machine, for as long as you like.",
     "demo": "Send one clip through everything on this machine.",

@@ -40,7 +40,7 @@ def deployment(deployment: Deployment) -> Deployment:
     names = [*deployment.pipelines, "cosmos3-nano"]
     for name in names:
         serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-        identity = Identity(model="m", engine="e", configuration="c")
+        identity = Identity(model="/models/m", engine="e", configuration="c")
         pipeline = DeployedPipeline(
             queue=DeployedQueue(
                 id=name, queue_url="q", identity=identity, serving=serving if name == "cosmos3-nano" else None
@@ -144,7 +144,9 @@ def test_a_run_over_its_budget_is_refused_after_the_plan_is_shown(
     assert "11 files" in printed.out and "1 of the sample cannot be read" in printed.out
     assert "--max-dollars allows $0.01" in printed.err
     assert main(["runs", "plan", "s3://assets/clips/", "--max-dollars", "100", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["files"] == 11
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["files"] == 11
+    assert "quota" in printed.err, "what could not be checked, or would stop the run, is named"
 
 
 def test_a_local_file_is_probed_where_it_lies(plan: Plan, clip: Path) -> None:

@@ -6,6 +6,7 @@ import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.doctor.checkup import warn_of_findings
 from cosmos_batch.cli.runs.asked import read_asked_run
 from cosmos_batch.cli.runs.options import run_options
 from cosmos_batch.cli.runs.plan import plan_run
@@ -27,7 +28,8 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Say what a run would do, take and cost, and start nothing.
 
     A SOURCE is an S3 prefix that ends in /, a folder or a file of this machine, a manifest (.jsonl, - for standard
-    input), or the manifest.json of an S3 Inventory. docs/runs.md describes them.
+    input), or the manifest.json of an S3 Inventory. docs/runs.md describes them. What would stop the run is named
+    after its plan, as by `cosmos-batch doctor`.
     """
     deployment = deployments.find()
     planned = plan_run(deployment, read_asked_run(deployment, sources, options))
@@ -37,6 +39,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
         else:
             print("\n".join(plan_lines(planned.request.id, planned.estimate)))
         planned.refuse_over_budget()
+        warn_of_findings(deployment, planned.request.pipelines)
     finally:
         planned.close()
     return 0

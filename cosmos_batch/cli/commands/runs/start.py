@@ -10,6 +10,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.doctor.checkup import warn_of_findings
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.asked import AskedRun, read_asked_run
@@ -50,6 +51,7 @@ def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool)
         if not as_json:
             inform("\n".join(plan_lines(planned.request.id, planned.estimate)))
         planned.refuse_over_budget()
+        warn_of_findings(deployment, planned.request.pipelines)
         if not yes:
             _ask()
         planned.write()
