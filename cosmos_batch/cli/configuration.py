@@ -10,7 +10,7 @@ from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import chosen_pipeline
+from cosmos_batch.cli.input_checks import chosen_pipeline, chosen_reasoner
 from cosmos_batch.contract.config import Config
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
@@ -32,6 +32,12 @@ def enabled_pipeline(config: Config, name: str | None) -> EnabledPipeline:
     """Return the named pipeline, or the smallest one for None. Raises WrongCall where it is not enabled."""
     enabled = {entry.pipeline.id: entry for entry in enabled_pipelines(config)}
     return enabled[chosen_pipeline(name, list(enabled))]
+
+
+def enabled_reasoner(config: Config, name: str | None) -> EnabledPipeline:
+    """Return the named reasoner, or the smallest one for None. Raises WrongCall where it is not enabled."""
+    enabled = {entry.pipeline.id: entry for entry in enabled_pipelines(config)}
+    return enabled[chosen_reasoner(name, list(enabled))]
 
 
 def checked_model(model: str) -> str:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from pydantic import ValidationError
+
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.executions import execution_arn
 from cosmos_batch.state import Jobs, Runs, Table, Workers
 
@@ -47,6 +50,18 @@ class Deployment:
     def workers(self, pipeline: str) -> Workers:
         """Return the rows of a pipeline's workers in the state table."""
         return Workers(self._table, pipeline)
+
+    def deployed_pipeline(self, pipeline: str) -> DeployedPipeline | None:
+        """Return how a pipeline is configured; None where this person may not see it."""
+        from botocore.exceptions import ClientError
+
+        name = self.parameters.get(pipeline)  # an earlier version's stacks do not have it
+        if name is None:
+            return None
+        try:
+            return DeployedPipeline.read(self.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+        except (ClientError, ValidationError):
+            return None
 
     def execution_arn(self, job_id: str) -> str:
         """Return the ARN of a job's execution, whose name is the job's id."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, digest
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.cli.prompt_files import read_description
+from cosmos_batch.cli.request_checks import Problems
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
@@ -78,8 +80,8 @@ def read_generation_request(
     elif text is None:
         raise WrongCall("There is no prompt.", 'Say what to make: --prompt "A robot pours water."')
     else:
-        request = GenerationRequest(text, read_input(name), parameters, pipeline=pipeline)
-    request.with_files(str)  # raises where a file cannot be used
+        request = GenerationRequest(text, _unchecked(name), parameters, pipeline=pipeline)
+    _refuse_wrong_files(request)
     return request
 
 
@@ -102,6 +104,24 @@ def read_input(name: str | None) -> File | None:
     return None if name is None else _checked(name, EXTENSIONS)
 
 
+def _unchecked(name: str | None) -> File | None:
+    return name if name is None or name.startswith("s3://") else Path(name).expanduser()
+
+
+def _refuse_wrong_files(request: GenerationRequest) -> None:
+    """Raise WrongCall that names all files that cannot be used, as far as their names and this machine tell."""
+    parameters, problems = request.parameters, Problems()
+    named = [
+        (request.input, EXTENSIONS),
+        (parameters.action_path, JSON),
+        *((control.path, VIDEO_EXTENSIONS) for control in (parameters.controls or {}).values()),
+    ]
+    for name, extensions in named:
+        if name is not None:
+            problems.check(name, partial(_checked, str(name), extensions))
+    problems.raise_all()
+
+
 def _from_file(
     name: str, parameters: GenerationParameters, prompt: str | None, pipeline: str | None
 ) -> GenerationRequest:
@@ -120,7 +140,7 @@ def _from_file(
         origin = origin.with_another_prompt()
     return GenerationRequest(
         prompt or prompt_text("prompt", file.prompt),
-        None if file.input is None else read_input(_located(path, file, file.input)),
+        None if file.input is None else _unchecked(_located(path, file, file.input)),
         _with_all_actions(_located_parameters(path, file).overridden_by(parameters)),
         pipeline=pipeline or file.pipeline,
         origin=None if origin is None else _without_local_files(origin),

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
-from cosmos_batch.catalogue.limits import PROMPT_LIMIT
-from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
+from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, pipeline_named
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.planning.input_files import refuse_prompt_size, refuse_size_of
 
 File = Path | str
 """A file of this machine, or an S3 URI."""
@@ -20,7 +20,7 @@ def checked_file(name: str) -> File:
 
 
 def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
-    """Return a file as a path. Raises WrongCall where its name, kind or size show that no pipeline takes it."""
+    """Return a file as a path. Raises WrongCall, or Failure, where no pipeline takes its name, kind or size."""
     path = Path(name).expanduser()
     if path.is_dir():
         raise WrongCall(f"{name} is a folder.", f"Name the files in it: {name.rstrip('/')}/*")
@@ -32,8 +32,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
         raise WrongCall(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
     if not os.access(path, os.R_OK):
         raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
-    if path.stat().st_size == 0:
-        raise WrongCall(f"{name} is empty.", "Check that it was copied or downloaded completely.")
+    refuse_size_of(name, path.stat().st_size)
     return path
 
 
@@ -53,15 +52,13 @@ def checked_uri(uri: str, extensions: tuple[str, ...] = EXTENSIONS) -> str:
 
 
 def checked_prompt(prompt: str | None) -> str:
-    """Return the prompt, or the default one for None. Raises WrongCall for one that is blank or too long."""
+    """Return the prompt, or the default one for None. Raises WrongCall, or Failure for a long one."""
     text = DEFAULT_PROMPT if prompt is None else prompt
     if not text.strip():
         raise WrongCall("The prompt is empty.", "Write what to ask, or leave --prompt out for the default question.")
     if not _is_utf8(text):
         raise WrongCall("The prompt is not valid UTF-8.", "Check the terminal's encoding; it should be UTF-8.")
-    size = len(text.encode())
-    if size > PROMPT_LIMIT:
-        raise WrongCall(f"The prompt has {size:,} bytes of UTF-8.", f"Shorten it to {PROMPT_LIMIT:,} bytes or less.")
+    refuse_prompt_size(len(text.encode()))
     return text
 
 
@@ -75,6 +72,20 @@ def chosen_pipeline(name: str | None, enabled: list[str]) -> str:
             f"Enabled pipelines: {', '.join(enabled)}" if enabled else "Enable one in config.json and deploy.",
         )
     return name
+
+
+def chosen_reasoner(name: str | None, enabled: list[str]) -> str:
+    """Return the id of a reasoner, the smallest enabled one for None. Raises WrongCall, also for a generator."""
+    chosen = pipeline_named(name) if name is not None else None
+    if chosen is not None and chosen.surface == "generator":
+        raise WrongCall(f"{name} answers no question: it is a generator.", "Use `cosmos-batch generate`.")
+    return chosen_pipeline(name, [one for one in enabled if is_reasoner(one)])
+
+
+def is_reasoner(pipeline_id: str) -> bool:
+    """Return whether a pipeline answers questions about files."""
+    pipeline = pipeline_named(pipeline_id)
+    return pipeline is not None and pipeline.surface == "reasoner"
 
 
 def digest(path: Path) -> str:

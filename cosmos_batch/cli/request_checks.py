@@ -1,7 +1,9 @@
 """Checks of a whole request with the code of the planning Lambda, before it costs anything."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, medium_of
 from cosmos_batch.cli.deployment import Deployment
@@ -11,12 +13,49 @@ from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size
+from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size, refuse_total_size
 from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
 
+Checked = TypeVar("Checked")
 
-def checked_request(names: Iterable[str], request: ReasonerRequest, skip_invalid: bool = False) -> list[File]:
-    """Return the files that the request fits, as far as their names and this machine tell. Raises WrongCall."""
+
+class Problems:
+    """What is wrong with the files of one call, all of it told at once."""
+
+    def __init__(self) -> None:
+        self._remedies: dict[str, str] = {}  # by message
+
+    def check(self, name: object, check: Callable[[], Checked]) -> Checked | None:
+        """Return what `check` returns; None if it raises WrongCall or Failure about the file of this name."""
+        try:
+            return check()
+        except WrongCall as error:
+            self._remedies[error.message] = error.remedy
+        except Failure as error:
+            text = error.error.message
+            self._remedies[text if str(name) in text else f"{name}: {text}"] = error.error.remedy
+        return None
+
+    def raise_all(self, hint: str | None = None) -> None:
+        """Raise WrongCall with all problems and the remedy of each, then `hint`; nothing happens without a problem."""
+        if self._remedies:
+            remedies = [*dict.fromkeys(self._remedies.values()), *([hint] if hint else [])]
+            raise WrongCall("\n".join(self._remedies), "\n".join(remedies))
+
+    def settle(self, valid: int, skip_invalid: bool) -> None:
+        """Name the problems of files, of which so many are valid, and forget them.
+
+        Raises WrongCall, unless the invalid ones may be skipped and others are left.
+        """
+        if not (skip_invalid and valid):
+            self.raise_all("--skip-invalid goes on with the others." if valid else None)
+        for message in self._remedies:
+            warn(f"skipped: {message}")
+        self._remedies.clear()
+
+
+def checked_request(names: Iterable[str], request: ReasonerRequest, problems: Problems) -> list[File]:
+    """Return the files that the request fits, as far as their names and this machine tell."""
 
     def check(name: str) -> File:
         file = checked_file(name)
@@ -25,54 +64,50 @@ def checked_request(names: Iterable[str], request: ReasonerRequest, skip_invalid
         settle_question(request.parameters, request.prompt, request.system_prompt, medium)
         return file
 
-    return _each(list(names), check, skip_invalid)
+    return _valid(names, check, problems)
 
 
 def checked_objects(
-    deployment: Deployment, files: Iterable[File], request: ReasonerRequest, skip_invalid: bool = False
+    deployment: Deployment, files: Iterable[File], request: ReasonerRequest, problems: Problems
 ) -> list[File]:
-    """Return the files that a deployment can take: those in S3 exist, below one of its places. Raises WrongCall.
+    """Return the files that a deployment can take: those in S3 exist, below one of its places.
 
-    The request's further inputs are checked likewise, and never left out.
+    Raises WrongCall for the request's further inputs, which are never left out.
+    """
+    of_all_files = Problems()
+    further = [checked_file(name) for name in request.parameters.more_inputs or []]
+    sizes: list[int | None] = [of_all_files.check(file, partial(size_of, deployment, file)) for file in further]
+    of_all_files.raise_all()
+
+    def check(file: File) -> File:
+        refuse_total_size([size or 0 for size in (size_of(deployment, file), *sizes)])
+        return file
+
+    return _valid(files, check, problems)
+
+
+def size_of(deployment: Deployment, file: File, extensions: tuple[str, ...] = EXTENSIONS) -> int | None:
+    """Return the bytes of a file that a deployment can take; None if this person may not see it.
+
+    Raises Failure where it is not below one of the deployment's places, is missing, empty or too large.
     """
     from botocore.exceptions import ClientError
 
-    s3 = deployment.clients("s3")
-
-    def check(file: File) -> File:
-        if isinstance(file, Path):
-            return file
-        location = parse_uri(file)
-        refuse_name("input", location, deployment.asset_roots, EXTENSIONS)
-        try:
-            refuse_size(location, s3.head_object(Bucket=location.bucket, Key=location.key)["ContentLength"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NoSuchBucket"):
-                raise missing_file(location.uri) from error
-            # Otherwise the deployment's roles may read files that this person may not read.
-        return file
-
-    _each([checked_file(name) for name in request.parameters.more_inputs or []], check, skip_invalid=False)
-    return _each(list(files), check, skip_invalid)
+    if isinstance(file, Path):
+        return file.stat().st_size
+    location = parse_uri(file)
+    refuse_name("input", location, deployment.asset_roots, extensions)
+    try:
+        head = deployment.clients("s3").head_object(Bucket=location.bucket, Key=location.key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NoSuchBucket"):
+            raise missing_file(location.uri) from error
+        return None  # the deployment's roles may read files that this person may not read
+    size: int = head["ContentLength"]
+    refuse_size(location, size)
+    return size
 
 
-def _each(files: "list[File] | list[str]", check: Callable[..., File], skip_invalid: bool) -> list[File]:
-    """Check each file, and name all that are wrong at once; with `skip_invalid`, leave them out unless none is left."""
-    valid: list[File] = []
-    wrong: dict[str, str] = {}  # message by message, and the remedy of each
-    for file in files:
-        try:
-            valid.append(check(file))
-        except WrongCall as error:
-            wrong[error.message] = error.remedy
-        except Failure as error:
-            text = error.error.message
-            wrong[text if str(file) in text else f"{file}: {text}"] = error.error.remedy
-    if wrong and not (skip_invalid and valid):
-        remedies = list(dict.fromkeys(wrong.values()))
-        if valid:
-            remedies.append("--skip-invalid goes on with the others.")
-        raise WrongCall("\n".join(wrong), "\n".join(remedies))
-    for message in wrong:
-        warn(f"skipped: {message}")
-    return valid
+def _valid(files: Iterable[Any], check: Callable[[Any], File], problems: Problems) -> list[File]:
+    checked = [problems.check(file, partial(check, file)) for file in files]
+    return [file for file in checked if file is not None]

@@ -65,12 +65,17 @@ def refuse_outside(field: str, location: S3Location, roots: list[str]) -> None:
 
 def refuse_size(location: S3Location, size: int) -> None:
     """Raise Failure (InvalidInput) if a file is empty or too large. `size` is in bytes."""
+    refuse_size_of(location.uri, size)
+
+
+def refuse_size_of(name: str, size: int) -> None:
+    """Raise Failure (InvalidInput) if a file that a message calls `name` is empty or too large."""
     if size == 0:
-        raise Failure("InvalidInput", f"{location.uri} is empty.", "Upload the file again.")
+        raise Failure("InvalidInput", f"{name} is empty.", "Copy or upload the file again.")
     if size > INPUT_SIZE_LIMIT:
         raise Failure(
             "InvalidInput",
-            f"{location.uri} has {size:,} bytes, more than fit on a worker's disk.",
+            f"{name} has {size:,} bytes, more than fit on a worker's disk.",
             f"Cut it into files of at most {INPUT_SIZE_LIMIT // 1024**3} GiB, or encode it with fewer bits a second.",
         )
 

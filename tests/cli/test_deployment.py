@@ -11,7 +11,12 @@ from cosmos_batch.cli.errors import CliError
 from tests.cli.conftest import MACHINE
 
 STORAGE = {"AssetBucketName": "assets", "StateTableName": "state", "StateBucketName": "state-objects"}
-PIPELINES = {"StateMachineArn": MACHINE, "Reason8BQueueUrl": "q8", "Reason2BQueueUrl": "q2"}
+PIPELINES = {
+    "StateMachineArn": MACHINE,
+    "Reason8BQueueUrl": "q8",
+    "Reason2BQueueUrl": "q2",
+    "Reason2BParameter": "parameter-2",
+}
 
 
 def create_stack(name: str, outputs: dict[str, str]) -> None:
@@ -35,6 +40,9 @@ def test_the_outputs_of_our_stacks_say_where_things_are() -> None:
         MACHINE,
     )
     assert deployment_.pipelines == ["cosmos-reason2-2b", "cosmos-reason2-8b"], "smallest first"
+    assert deployment_.parameters == {"cosmos-reason2-2b": "parameter-2"}
+    assert deployment_.deployed_pipeline("cosmos-reason2-8b") is None, "its stack is of an earlier version"
+    assert deployment_.deployed_pipeline("cosmos-reason2-2b") is None, "this person may not see it"
     assert deployment_.execution_arn("job") == MACHINE.replace("stateMachine", "execution") + ":job"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli import input_checks
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, explain
+from cosmos_batch.contract.error import Failure
 
 
 @pytest.fixture
@@ -31,10 +32,10 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
-    with pytest.raises(WrongCall, match=message) as caught:
+    with pytest.raises((WrongCall, Failure), match=message) as caught:
         input_checks.checked_path(str(folder / name))
-    assert name in caught.value.message
-    assert caught.value.remedy
+    explained = explain(caught.value)
+    assert explained is not None and name in explained and "\n" in explained, "with a remedy"
 
 
 @pytest.mark.parametrize("name", ["Mein Film.MP4", "a'b\"c $HOME.png", "🎬.webm", "100%+1.jpeg", "-v.mov"])
@@ -63,7 +64,7 @@ def test_an_empty_prompt_is_refused(prompt: str) -> None:
 
 def test_the_limit_of_a_prompt_counts_bytes() -> None:
     assert input_checks.checked_prompt("é" * 16_384)
-    with pytest.raises(WrongCall, match="32,770 bytes"):
+    with pytest.raises(Failure, match="32,770 bytes"):
         input_checks.checked_prompt("é" * 16_385)
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,34 @@ def test_valid_files_are_submitted_and_the_others_named(
         "skipped: empty.mp4 is empty.",
         "skipped: s3://assets/none.mp4 does not exist.",
     ]
+
+
+def test_bad_files_of_this_machine_and_of_s3_are_named_at_once(
+    folder: Path, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["submit", "none.mp4", "clip.mp4", "s3://assets/none.mp4"]) == 2
+    printed = capsys.readouterr().err
+    assert "error: none.mp4 does not exist" in printed and "s3://assets/none.mp4 does not exist" in printed
+    assert "--skip-invalid" in printed and stepfunctions.started == []
+
+
+def test_a_generator_answers_no_question(
+    folder: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: replace(deployment, pipelines=["cosmos3-nano"]))
+    assert main(["submit", "clip.mp4", "--pipeline", "cosmos3-nano"]) == 2
+    assert "cosmos3-nano answers no question: it is a generator." in capsys.readouterr().err
+    assert main(["submit", "clip.mp4"]) == 2
+    assert "No pipeline is enabled here." in capsys.readouterr().err
+
+
+def test_files_of_one_request_that_are_too_large_together_are_refused(
+    folder: Path, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cosmos_batch.planning.input_files.INPUT_SIZE_LIMIT", 13)  # bytes; each file has 7
+    assert main(["submit", "clip.mp4", "--with", "s3://assets/c.png"]) == 2
+    assert "moreInputs: the 2 files have 14 bytes" in capsys.readouterr().err
+    monkeypatch.setattr("cosmos_batch.planning.input_files.INPUT_SIZE_LIMIT", 6)
+    assert main(["submit", "clip.mp4"]) == 2
+    assert "clip.mp4 has 7 bytes, more than fit on a worker's disk" in capsys.readouterr().err
+    assert stepfunctions.started == []

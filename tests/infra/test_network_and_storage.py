@@ -99,6 +99,7 @@ def test_the_command_line_finds_what_it_needs_in_the_outputs(assembly: Assembly)
         "StateTableName",
         "StateMachineArn",
         "Reason2BQueueUrl",
+        "Reason2BParameter",
         "Reason8BQueueUrl",
         "Reason2BParameter",
         "Reason8BParameter",

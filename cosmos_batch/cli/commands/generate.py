@@ -17,6 +17,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.generation_checks import refuse_objects, refuse_unplannable, refuse_unsettled
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
 from cosmos_batch.cli.input_checks import digest
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
@@ -34,7 +35,7 @@ from cosmos_batch.contract.request import Request
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.planning.generation.request_file import read_request_file
-from cosmos_batch.planning.generation.settling import choose_pipeline, settle
+from cosmos_batch.planning.generation.settling import choose_pipeline
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's package, which Diffusers and vLLM-Omni import
@@ -126,7 +127,8 @@ def config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
         path = configuration.with_entry(_generator(name), {**entry, **changes})
     settled = configuration.enabled_pipeline(load_config(path), name)
     _refuse_unguarded(request, settled)
-    _refuse_unsettled(request, settled)
+    if request.request_file is None and settled.serving is not None:
+        refuse_unsettled(request, name, settled.serving)
     return path
 
 
@@ -141,15 +143,6 @@ def _accessible_config_file(request: GenerationRequest, changes: dict[str, Any])
     path = config_file(request, changes)
     check_access(path, configuration.enabled_pipeline(load_config(path), _pipeline_here(request)))
     return path
-
-
-def _refuse_unsettled(request: GenerationRequest, pipeline: EnabledPipeline) -> None:
-    """Raise Failure, with the code and the words of the planning Lambda, where the pipeline cannot make it.
-
-    A request file in S3 is read by that Lambda alone.
-    """
-    if request.request_file is None and pipeline.serving is not None:
-        settle(request.parameters, request.prompt, pipeline.pipeline, request.medium, "unsent", pipeline.serving)
 
 
 def _is_auto(config: Config, name: str) -> bool:
@@ -199,8 +192,13 @@ def make(deployment: Deployment, request: GenerationRequest) -> JobResult:
 
 
 def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
-    """Upload the files of this machine and start the job. Raises CliError where no generator for it is deployed."""
+    """Upload the files of this machine and start the job, having checked all that the planning Lambda would refuse.
+
+    Raises CliError where no generator for it is deployed.
+    """
+    refuse_objects(deployment, request)
     pipeline = _chosen(deployment, request)
+    refuse_unplannable(deployment, request, pipeline)
     uploads = Uploads(deployment)
     uploaded: dict[str, dict[str, str]] = {}
 

@@ -13,7 +13,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import submit_files
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, explain
-from cosmos_batch.cli.input_checks import File, chosen_pipeline
+from cosmos_batch.cli.input_checks import File, chosen_reasoner
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
@@ -22,7 +22,7 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.cli.request_checks import checked_objects, checked_request
+from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.configuration import load_config
@@ -70,26 +70,29 @@ def command(
     small model answers, and the command says so.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_request(with_episodes(files, episodes, cameras), request, skip_invalid)
+    problems = Problems()
+    inputs = checked_request(with_episodes(files, episodes, cameras), request, problems)
+    problems.settle(len(inputs), skip_invalid)
     target = output_target(output, force, f"{len(inputs)} documents" if len(inputs) > 1 else None)
     changes = _changes(model, endpoint)
 
     def config_file() -> Path:
-        chosen = configuration.enabled_pipeline(load_config(configuration.CONFIG), pipeline)
+        chosen = configuration.enabled_reasoner(load_config(configuration.CONFIG), pipeline)
         path = configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
         try:
             check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
         except (CliError, Failure) as error:
-            if changes or chosen.pipeline.surface != "reasoner":
+            if changes:
                 raise
             inform(str(explain(error)))
             return stand_in(chosen)
         return path
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
-        results = answer(deployment, checked_objects(deployment, inputs, request, skip_invalid), request, pipeline)
+        inputs = checked_objects(deployment, inputs, request, problems)
+        problems.settle(len(inputs), skip_invalid)
         status = 0
-        for result in results:
+        for result in answer(deployment, inputs, request, pipeline):
             status = max(status, print_or_save(deployment, result, target))
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force))
@@ -100,7 +103,7 @@ def answer(
     deployment: Deployment, files: Sequence[File], request: ReasonerRequest, pipeline: str | None
 ) -> Iterator[JobResult]:
     """Start a job for each file, show their stages in turn, and return each result as soon as it is there."""
-    chosen = chosen_pipeline(pipeline, deployment.pipelines)
+    chosen = chosen_reasoner(pipeline, deployment.pipelines)
     jobs = list(submit_files(deployment, files, request, chosen))
     for file, job in zip(files, jobs, strict=True):
         if len(jobs) > 1:

@@ -14,10 +14,10 @@ from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.input_checks import File, checked_file, chosen_pipeline
+from cosmos_batch.cli.input_checks import File, checked_file, chosen_reasoner
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.cli.request_checks import checked_objects, checked_request
+from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
@@ -67,10 +67,14 @@ def command(
     Files of this machine are uploaded. All are checked before the first is sent.
     """
     request = read_reasoner_request(prompt, system_prompt, options)
-    inputs = checked_request(with_episodes(files, episodes, cameras), request, skip_invalid)
+    problems = Problems()
+    inputs = checked_request(with_episodes(files, episodes, cameras), request, problems)
+    if not inputs:
+        problems.raise_all()
     deployment = deployments.find()
-    inputs = checked_objects(deployment, inputs, request, skip_invalid)
-    chosen = chosen_pipeline(pipeline, deployment.pipelines)
+    chosen = chosen_reasoner(pipeline, deployment.pipelines)
+    inputs = checked_objects(deployment, inputs, request, problems)
+    problems.settle(len(inputs), skip_invalid)
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
     print_worker_failures(deployment, [chosen])

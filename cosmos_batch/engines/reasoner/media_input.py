@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from PIL import Image
 
 from cosmos_batch.contract.job import Job
@@ -115,7 +116,7 @@ def media_notes(job: Job, media: list[Media]) -> list[str]:
 def frame_times(media: list[Media]) -> list[float]:
     """Return the times of the frames that the model sees of the first clip, in seconds; nothing if there is no clip."""
     clip = next((medium for medium in media if isinstance(medium, Clip)), None)
-    return [] if clip is None else [round(index / clip.fps, 3) for index in clip.indices]
+    return [] if clip is None else [round(index / clip.fps, 3) for index in dict.fromkeys(clip.indices)]
 
 
 def probe_inputs(job: Job, paths: list[Path]) -> list[FileInfo]:
@@ -169,7 +170,7 @@ def _decode(limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: i
         return read_image(path, limits.image_budget(tokens))
     # Where tokens are few, timestamps take at most half of them.
     pairs = min(limits.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
-    return sample_frames(
+    clip = sample_frames(
         path,
         info.timeline,
         job.parameters.fps or DEFAULT_FPS,
@@ -181,6 +182,16 @@ def _decode(limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: i
         may_thin=job.parameters.long_video == "sampleDown",
         check=check,
     )
+    return _with_enough_frames(clip, limits.frames_per_token)
+
+
+def _with_enough_frames(clip: Clip, count: int) -> Clip:
+    """Return the clip with its last frame repeated up to `count` frames, fewer of which processors refuse."""
+    missing = count - len(clip.frames)
+    if missing <= 0:
+        return clip
+    frames = np.concatenate([clip.frames, np.repeat(clip.frames[-1:], missing, axis=0)])
+    return replace(clip, frames=frames, indices=[*clip.indices, *[clip.indices[-1]] * missing])
 
 
 def _describe(info: FileInfo, media: Media) -> str:

@@ -1,6 +1,7 @@
 """`generate` turns options and request files into one request of the state machine, and saves the job's files."""
 
 import json
+from dataclasses import replace
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import COMPUTED, GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS, MODES
 from cosmos_batch.cli.output import OutputTarget
+from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
@@ -33,7 +37,12 @@ NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 @pytest.fixture
 def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """Provide a deployment with generators beside the reasoner."""
-    with_generators = Deployment(**{**vars(deployment), "pipelines": [PIPELINE, NANO, TO_IMAGE]})
+    changes = {"pipelines": [PIPELINE, NANO, TO_IMAGE], "asset_roots": ["assets", "my-bucket"]}
+    with_generators = Deployment(**{**vars(deployment), **changes})
+    s3 = deployment.clients("s3")
+    s3.create_bucket(Bucket="my-bucket")
+    for bucket, key in (("assets", "seg.mp4"), ("my-bucket", "depth.mp4")):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"content")
     monkeypatch.setattr(deployments, "find", lambda: with_generators)
     return with_generators
 
@@ -91,8 +100,12 @@ def test_files_of_this_machine_are_uploaded_and_start_nothing_by_themselves(
 
 def test_actions_come_from_a_file(omni: Deployment, stepfunctions: FakeStepFunctions, files: Path) -> None:
     options = ("--mode", "forward_dynamics", "--domain-name", "av", "--action-path", str(files / "moves.json"))
-    sent = submitted(stepfunctions, str(files / "first.png"), "--prompt", "x", *options, "--condition-frames", "0", "2")
+    sent = submitted(stepfunctions, str(files / "first.png"), "--prompt", "x", *options)
     assert sent["generation"]["actionPath"].endswith("/moves.json")
+
+
+def test_one_option_takes_several_numbers(omni: Deployment, stepfunctions: FakeStepFunctions, files: Path) -> None:
+    sent = submitted(stepfunctions, str(files / "clip.mp4"), "--prompt", "x", "--condition-frames", "0", "2")
     assert sent["generation"]["conditionFrames"] == [0, 2]
 
 
@@ -349,14 +362,19 @@ def test_guardrails_that_the_configuration_requires_are_not_switched_off(
         generate.config_file(request, changes)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["{}/clip.mp4", "--mode", "i2v"], "i2v"),
-        (["--num-frames", "1000"], "1,000"),
-        (["--mode", "transfer"], "control"),
-    ],
-)
+REFUSED_BY_PLAN = [
+    (["{}/clip.mp4", "--mode", "i2v"], "input: is a video, and mode i2v starts from an image."),
+    (["{}/first.png", "--mode", "v2v"], "input: is an image, and mode v2v starts from a video."),
+    (["--num-frames", "1000"], "numFrames: 1,000"),
+    (["--mode", "transfer"], "controls: transfer needs at least one."),
+    (["--depth", ""], "controls.depth: has no path."),
+    (["{}/first.png", "--condition-frames", "0"], "conditionFrames: has no meaning in mode i2v"),
+    (["--width", "61", "--height", "61"], "61x61 are not multiples of 16"),
+    (["{}/first.png", "--mode", "policy"], "domainName: is missing."),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED_BY_PLAN)
 def test_what_the_plan_would_refuse_is_refused_before_a_cloud_is_started(
     files: Path, options: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -366,3 +384,77 @@ def test_what_the_plan_would_refuse_is_refused_before_a_cloud_is_started(
     assert main(["generate", *line, "--prompt", "x", "--no-guardrails"]) == 2
     printed = capsys.readouterr().err
     assert "InvalidInput" in printed and message in printed
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED_BY_PLAN)
+def test_what_the_plan_would_refuse_is_refused_before_anything_is_uploaded(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path, options: list[str], message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    line = [option.replace("{}", str(files)) for option in options]
+    assert main(["generate", "--submit", *line, "--prompt", "x"]) == 2
+    assert message in capsys.readouterr().err
+    assert stepfunctions.started == []
+    assert "Contents" not in omni.clients("s3").list_objects_v2(Bucket="assets", Prefix="uploads/")
+
+
+def deployed_as(omni: Deployment, monkeypatch: pytest.MonkeyPatch, model: str, **serving: Any) -> None:
+    """Store the SSM parameter of Nano's pipeline, as `npx cdk deploy` does, and let the deployment name it."""
+    settings = {"engine": "diffusers", "guardrails": True, "max_resolution": "480p", "plans": {}, **serving}
+    pipeline = DeployedPipeline(
+        queue=DeployedQueue(
+            id=NANO,
+            queue_url="https://queue",
+            identity=Identity(model=model, engine="diffusers", configuration="digest"),
+            serving=Serving.model_validate(settings),
+        ),
+        compute=DeployedCompute(
+            id=NANO, queue_url="https://queue", job_queue="arn:queue", job_definition="arn:definition", max_workers=1,
+            vcpus=4, max_life_hours=12,
+        ),
+    )  # fmt: skip
+    omni.clients("ssm").put_parameter(Name="/nano", Value=pipeline.model_dump_json(), Type="String")
+    found = replace(omni, parameters={NANO: "/nano"})
+    monkeypatch.setattr(deployments, "find", lambda: found)
+
+
+@pytest.mark.parametrize(
+    ("model", "serving", "options", "message"),
+    [
+        ("nvidia/Cosmos3-Nano", {}, ["--resolution", "720p"], "720p"),
+        ("nvidia/Cosmos3-Nano", {"engine": "vllm-omni"}, ["--fps", "0.5"], "requires an fps of at least 1"),
+        (
+            "nvidia/Cosmos3-Nano",
+            {"guardrails_required": True},
+            ["--no-guardrails"],
+            "guardrails: cosmos3-nano requires",
+        ),
+        ("nvidia/Cosmos3-Nano", {}, ["--upsample-prompt"], "no model that rewrites prompts is configured"),
+        ("me/Cosmos3-Nano-Distilled", {}, [], "is distilled to a few fixed steps"),
+    ],
+)
+def test_what_the_deployed_pipeline_cannot_do_is_refused_before_anything_is_uploaded(
+    omni: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], model: str, serving: dict[str, Any], options: list[str], message: str,
+) -> None:  # fmt: skip
+    deployed_as(omni, monkeypatch, model, **serving)
+    assert main(["generate", "--submit", "--prompt", "x", *options]) != 0
+    assert message in capsys.readouterr().err
+    assert stepfunctions.started == []
+    assert main(["generate", "--submit", "--prompt", "x", "--resolution", "256p"]) == (0 if "me/" not in model else 1)
+
+
+def test_all_wrong_files_of_a_generation_are_named_at_once(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [str(files / "none.mp4"), "--depth", str(files / "notes.txt"), "--seg", "s3://assets/folder/"]
+    assert main(["generate", "--submit", "--prompt", "x", *line]) == 2
+    printed = capsys.readouterr().err
+    assert all(words in printed for words in ("none.mp4 does not exist", "notes.txt is of a kind", "is a folder"))
+    line = ["s3://assets/none.mp4", "--depth", "s3://assets/none2.mp4", "--seg", "s3://elsewhere/seg.mp4"]
+    assert main(["generate", "--submit", "--prompt", "x", *line]) == 2
+    printed = capsys.readouterr().err
+    assert all(words in printed for words in ("none.mp4 does not exist", "none2.mp4 does not", "outside of the conf"))
+    assert main(["generate", "--submit", "s3://assets/none.cosmos.json"]) == 2
+    assert "none.cosmos.json does not exist" in capsys.readouterr().err
+    assert stepfunctions.started == []

@@ -100,3 +100,12 @@ def test_a_part_of_an_image_that_is_named_as_a_video_is_refused(tmp_path: Path) 
     with pytest.raises(Failure, match="start: an image has no time to cut"):
         probe_inputs(job_of([path], start=1.0), [path])
     assert probe_inputs(job_of([path]), [path])
+
+
+def test_a_video_of_one_frame_is_shown_to_the_model(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """The processor of transformers refuses a clip of fewer frames than a token covers."""
+    path = media_files.video(tmp_path / "still.mp4", frames=1)
+    job = prepared(checkpoint, [path])
+    text = checkpoint.processor.tokenizer.decode(job.inputs["input_ids"][0])
+    assert media_in(text) == ["video"]
+    assert job.frame_times == [0.0]
