@@ -101,7 +101,6 @@ def test_the_command_line_finds_what_it_needs_in_the_outputs(assembly: Assembly)
         "Reason2BQueueUrl",
         "Reason2BParameter",
         "Reason8BQueueUrl",
-        "Reason2BParameter",
         "Reason8BParameter",
         "Reason2BVamsFunctionName",
         "Reason8BVamsFunctionName",
