@@ -217,13 +217,30 @@ def read_execution(deployment: Deployment, arn: str) -> JobExecution | None:
     )
 
 
+class IsRun(CliError):  # noqa: N818 - it says what is wrong
+    """End a command on jobs because the person named a run."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            f"{run} is a run of many jobs.",
+            f"Use the commands on runs: cosmos-batch runs show {run}, and watch, export, cancel or retry.",
+        )
+
+
 def find_job(deployment: Deployment, job_id: str, seconds: float = 0) -> tuple[JobExecution, JobRow | None]:
-    """Return a job's execution and row, looking for it so many seconds. Raises CliError where there is none."""
+    """Return a job's execution and row, looking for it so many seconds. Raises CliError where there is none.
+
+    Raises IsRun for the id of a run, whose executions are those of the same state machine.
+    """
     arn, deadline = deployment.execution_arn(job_id), time.monotonic() + seconds
     while (execution := read_execution(deployment, arn)) is None:
+        if deployment.runs.get(job_id) is not None:
+            raise IsRun(job_id)
         if time.monotonic() >= deadline:
             raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
         time.sleep(POLL_SECONDS)
+    if "run" in execution.request:
+        raise IsRun(job_id)
     return execution, deployment.jobs.get(job_id)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.job_result import read_job_result
-from cosmos_batch.cli.job_snapshot import JobExecution, find_job, waits_for_server
+from cosmos_batch.cli.job_snapshot import IsRun, JobExecution, find_job, waits_for_server
 from cosmos_batch.cli.worker_failures import find_worker_failure
 from cosmos_batch.state import FINAL, JobRow
 
@@ -82,14 +82,17 @@ def parse_since(text: str) -> datetime:
 
 
 def recent_jobs(deployment: Deployment, wanted: JobFilter) -> Iterator[JobSummary]:
-    """Yield the jobs that match, newest first. Each is read from the cloud as it is asked for."""
+    """Yield the jobs that match, newest first, without runs. Each is read from the cloud as it is asked for."""
     paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
     failures: dict[str, str] = {}
     for page in paginator.paginate(stateMachineArn=deployment.state_machine_arn):
         for execution in page["executions"]:
             if wanted.since is not None and execution["startDate"] < wanted.since:
                 return
-            job = summarize(deployment, execution["name"], failures)
+            try:
+                job = summarize(deployment, execution["name"], failures)
+            except IsRun:
+                continue
             if wanted.matches(job):
                 yield job
 

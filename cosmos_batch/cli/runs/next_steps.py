@@ -18,7 +18,7 @@ def next_steps(state: RunState) -> list[str]:
         steps.append(f"To go on with it:      cosmos-batch runs resume {run}")
     elif not state.over:
         steps.append(f"To follow it:          cosmos-batch runs watch {run}")
-    if state.over and counts.failed:
+    if state.over and counts.failed + counts.cancelled:
         steps.append(f"To ask again:          cosmos-batch runs retry {run} --failed")
     if counts.done:
         steps.append(f"To save the answers:   cosmos-batch runs export {run} --format csv --output {run}.csv")

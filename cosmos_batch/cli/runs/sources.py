@@ -47,9 +47,9 @@ class Sources:
     def found(self, names: Sequence[str]) -> Iterator[Found]:
         """Yield the inputs that the names stand for. What is wrong with one of them is reported, and it is left out."""
         home = next((_location(name).bucket for name in names if name.startswith("s3://")), "")
-        for name in [name for name in names if not _is_single(name)]:
+        for name in [name for name in names if not is_single_file(name)]:
             yield from self._of_source(name, home)
-        singles = [name for name in names if _is_single(name)]
+        singles = [name for name in names if is_single_file(name)]
         paths = [path for name in singles if not name.startswith("s3://") for path in self._path(name)]
         if paths:
             yield from self._uploads.files(paths, self._findings)
@@ -111,7 +111,7 @@ def _as_json(line: bytes) -> bytes:
     return json.dumps({"input": line.decode(errors="replace").strip()}).encode()
 
 
-def _is_single(name: str) -> bool:
+def is_single_file(name: str) -> bool:
     """Return whether a name is that of one file, and of no list or folder of files."""
     if name == STANDARD_INPUT or name.endswith(MANIFEST) or is_inventory(name):
         return False

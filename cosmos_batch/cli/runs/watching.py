@@ -17,6 +17,7 @@ from cosmos_batch.cli.runs.workers import workers_in_words
 
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing
+NOTED_SECONDS = 60.0  # after which the end of an execution is noted in the run's row
 _WINDOW_SECONDS = 600.0  # in which the rate is measured
 _PATIENCE_SECONDS = 600.0  # without an answer; a clock that stands still while the machine sleeps counts them
 
@@ -51,6 +52,7 @@ class RunWatcher:
         self._clock = clock
         self._pace = Pace()
         self._shards = 0
+        self._ended_since: float | None = None  # when its execution was first seen to have ended
 
     def watch(self, display: RunDisplay) -> RunState:
         """Show the run until it is over, and return its last state.
@@ -61,12 +63,10 @@ class RunWatcher:
         answered_at = time.monotonic()
         while True:
             try:
-                is_stopped = self._is_stopped()
+                self._check_execution()
                 state = read_run_state(self._deployment, self._run)
                 if state.over:
                     return state
-                if is_stopped:
-                    raise self._stopped()
                 display.show(state, self._lines(state))
                 answered_at = time.monotonic()
             except (ConnectionError, HTTPClientError) as error:
@@ -96,15 +96,19 @@ class RunWatcher:
         speed = f"{rate:.1f} a second" if rate >= 0.5 else f"{rate * 60:.1f} a minute"
         return f"{speed}, {duration_in_words(left / rate)} left, {datetime.now(UTC):%H:%M:%S} UTC; "
 
-    def _is_stopped(self) -> bool:
-        """Return whether the execution that feeds the run has ended. Before that, it notes the end in the run's row."""
+    def _check_execution(self) -> None:
+        """Raise CliError where the execution that feeds the run has ended, and nobody has noted that for a while."""
         row = self._deployment.runs.get(self._run)
+        if row is not None and row.ended_at is not None:
+            return
         arn = row.execution_arn if row else None
         execution = read_execution(self._deployment, arn or self._deployment.execution_arn(self._run))
-        return execution is not None and execution.over
-
-    def _stopped(self) -> CliError:
-        return CliError(
-            f"The execution that feeds {self._run} was stopped, or has failed before it began.",
-            f"Look at it in the Step Functions console; cosmos-batch runs resume {self._run} goes on with a new one.",
-        )
+        if execution is None or not execution.over:
+            self._ended_since = None
+            return
+        self._ended_since = self._ended_since or time.monotonic()
+        if time.monotonic() - self._ended_since >= NOTED_SECONDS:
+            raise CliError(
+                f"The execution that feeds {self._run} was stopped, or has failed before it began.",
+                f"Look at it in the Step Functions console; cosmos-batch runs resume {self._run} starts a new one.",
+            )

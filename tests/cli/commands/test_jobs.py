@@ -422,3 +422,18 @@ def test_logs_are_the_lines_of_the_jobs_worker_about_it(
     batch.describe_jobs = lambda **_: {"jobs": []}
     assert main(["logs", job.job_id]) == 1
     assert "a week after its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["status", "result", "cancel", "retry", "wait", "logs"])
+def test_a_command_on_jobs_names_those_on_runs(
+    command: str, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put("monday", "RUNNING", input='{"run": {"id": "monday"}}')
+    assert main([command, "monday"]) == 1
+    assert "cosmos-batch runs show monday" in capsys.readouterr().err
+
+
+def test_runs_are_not_listed_among_jobs(stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]) -> None:
+    stepfunctions.put("monday", "RUNNING", input='{"run": {"id": "monday"}}')
+    assert main(["status", "--json"]) == 0
+    assert "monday" not in capsys.readouterr().out

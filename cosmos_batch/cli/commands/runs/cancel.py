@@ -7,6 +7,13 @@ from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.run_state import read_run_state
+from cosmos_batch.contract.error import Error
+
+ERROR = Error(
+    code="Cancelled",
+    message="The run was stopped with `cosmos-batch runs cancel`.",
+    remedy="`cosmos-batch runs resume` goes on with it.",
+)
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch runs cancel RUN", "cosmos-batch runs cancel RUN RUN"])
@@ -22,10 +29,14 @@ def command(runs: tuple[str, ...]) -> int:
         if state.row is None:
             raise WrongCall(f"{state.run} has not begun.", f"cosmos-batch runs show {state.run}")
     for state in states:
-        row = deployment.runs.cancel(state.run, "It was stopped with `cosmos-batch runs cancel`.")
+        row = deployment.runs.cancel(state.run, ERROR.message)
         if row.state != "CANCELLED" or state.over:
             print(f"{state.run} {row.state} already")
             continue
+        if row.execution_arn is not None:
+            deployment.clients("stepfunctions").stop_execution(
+                executionArn=row.execution_arn, error=ERROR.code, cause=ERROR.cause()
+            )
         print(f"{state.run} CANCELLED")
         inform(f"{state.counts.done:,} of {state.counts.items:,} items have ended; their answers stay.")
     return 0

@@ -72,11 +72,15 @@ def test_a_plan_is_part_of_what_is_printed_as_json(clips: str, capsys: pytest.Ca
     assert printed["id"] == "monday" and printed["plan"]["items"] == 3
 
 
-def test_a_run_is_cancelled_once(half: str, deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_cancelled_once(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(half, "RUNNING")
     assert main(["runs", "cancel", half]) == 0
     assert capsys.readouterr().out == f"{half} CANCELLED\n"
     row = deployment.runs.get(half)
     assert row is not None and row.state == "CANCELLED" and "runs cancel" in str(row.reason)
+    assert stepfunctions.executions[half]["status"] == "ABORTED"
     deployment.runs.end(half, deployment.execution_arn(half), "CANCELLED", "It was stopped.")
     assert main(["runs", "cancel", half]) == 0
     assert capsys.readouterr().out == f"{half} CANCELLED already\n"

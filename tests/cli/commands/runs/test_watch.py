@@ -95,8 +95,9 @@ def test_it_goes_on_when_there_was_no_network(
 
 
 def test_a_run_whose_execution_was_stopped_is_not_waited_for(
-    half: str, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+    half: str, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(watching, "NOTED_SECONDS", 0)
     stepfunctions.put(half, "ABORTED")
     assert main(["runs", "watch", half]) == 1
     assert "was stopped" in (printed := capsys.readouterr().err) and f"runs resume {half}" in printed

@@ -1,0 +1,53 @@
+"""Show the plan of a run, ask whether to proceed, and start it."""
+
+import json
+import sys
+
+import click
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.doctor.checkup import warn_of_findings
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.runs.asked import AskedRun
+from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.plan_report import plan_lines
+from cosmos_batch.cli.runs.starting import begin_run, check_is_new
+from cosmos_batch.cli.worker_failures import print_worker_failures
+
+
+def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool) -> str:
+    """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Abort for a no."""
+    check_is_new(deployment, asked.request.id)
+    planned = plan_run(deployment, asked)
+    try:
+        if not as_json:
+            inform("\n".join(plan_lines(planned.request.id, planned.estimate)))
+        planned.refuse_over_budget()
+        warn_of_findings(deployment, planned.request.pipelines)
+        if not yes:
+            _ask()
+        planned.write()
+    finally:
+        planned.close()
+    run = planned.request.id
+    begin_run(deployment, run)
+    _print_started(planned, as_json)
+    print_worker_failures(deployment, planned.request.pipelines)
+    return run
+
+
+def _ask() -> None:
+    """Ask whether to proceed. Raises Abort for a no, and WrongCall where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise WrongCall("Nobody can be asked whether to proceed.", "Look at the plan, and type --yes.")
+    click.confirm("Proceed?", abort=True, err=True)
+
+
+def _print_started(planned: PlannedRun, as_json: bool) -> None:
+    run = planned.request.id
+    if as_json:
+        print(json.dumps({"id": run, "plan": planned.estimate.model_dump(mode="json")}, indent=2))
+        return
+    print(run)
+    inform(f"It runs without this machine. To follow it: cosmos-batch runs watch {run}")
