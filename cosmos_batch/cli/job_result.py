@@ -29,6 +29,7 @@ class JobResult:
     error: Error | None = None
     uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
     """By URI, what a generator's document is to say of the file of this machine that was uploaded to it."""
+    job_id: str = ""
 
 
 def read_job_result(execution: JobExecution, row: JobRow | None) -> JobResult:

@@ -1,5 +1,6 @@
 """`cosmos-batch generate`: make an image, a video, sound or actions, on this machine or wherever the shell points."""
 
+import json
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from cosmos_batch.cli.generation_checks import refuse_objects, refuse_unplannabl
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
 from cosmos_batch.cli.input_checks import digest
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
+from cosmos_batch.cli.json_lines import print_result_line
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.model_access import check_access
 from cosmos_batch.cli.options import generator_options, joined_numbers
@@ -65,6 +67,7 @@ class _GenerateCommand(CosmosCommand):
 @one_episode_options
 @option("--submit", "only_submit", is_flag=True, help="Start the job wherever this shell points, print its id and end.")
 @option("--model", metavar="ID|FOLDER", help="On this machine: Hugging Face id, or a checkpoint's folder.")
+@option("--json", "as_json", is_flag=True, help="Print a JSON object: id, and what was made and saved; or id, input.")
 @output_options(default=".")
 def command(
     file: str | None,
@@ -74,6 +77,7 @@ def command(
     model: str | None,
     output: str,
     force: bool,
+    as_json: bool,
     **options: Any,
 ) -> int:
     """Make one thing on this machine, save its files and its document, and stop what was started.
@@ -89,7 +93,7 @@ def command(
     if only_submit:
         deployment = deployments.find()
         submitted = submit(deployment, request)
-        print(submitted.job_id)
+        print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
         print_worker_failures(deployment, [submitted.pipeline])
         return 0
     target = output_target(output, force, "what was made, and its document")
@@ -101,7 +105,8 @@ def command(
         process_pool() as pool,
         local_deployment(pool, lambda: _accessible_config_file(request, changes), reuse=not changes) as local,
     ):
-        return print_or_save(local, make(local, request), target)
+        print_result = print_result_line if as_json else print_or_save
+        return print_result(local, make(local, request), target)
 
 
 def on_a_server(request: GenerationRequest) -> tuple[GenerationRequest, dict[str, Any]]:
@@ -188,7 +193,8 @@ def make(deployment: Deployment, request: GenerationRequest) -> JobResult:
     with progress.display() as display:
         snapshot = progress.follow(deployment, submitted.job_id, submitted.at, display)
     assert snapshot.execution is not None, "an execution that has ended exists"
-    return replace(read_job_result(snapshot.execution, snapshot.row), uploaded=submitted.uploaded)
+    result = read_job_result(snapshot.execution, snapshot.row)
+    return replace(result, uploaded=submitted.uploaded, job_id=submitted.job_id)
 
 
 def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:

@@ -9,6 +9,7 @@ from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.json_lines import print_line
 from cosmos_batch.cli.kept_jobs import KeptJobs, kept_jobs
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
@@ -78,14 +79,31 @@ def _keep(cloud: LocalCloud, kept: KeptJobs) -> int:
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])
-def status() -> int:
+@option("--json", "as_json", is_flag=True, help="Print it as JSON: running, endpoint, process, home, pipelines.")
+def status(as_json: bool) -> int:
     """Print whether a local cloud runs, and what is deployed to it. The exit status is 1 where none runs."""
     cloud = LocalCloud.find(default_home())
+    if as_json:
+        return _print_json(cloud)
     if cloud is None:
         print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
         return 1
     print(f"A local cloud runs at {cloud.endpoint} (process {cloud.process_id}); its files lie in {cloud.home}.")
     print(f"Pipelines: {', '.join(deployments.find(clients(cloud)).pipelines)}")
+    return 0
+
+
+def _print_json(cloud: LocalCloud | None) -> int:
+    """Print what `status` says as JSON, and return the exit status."""
+    if cloud is None:
+        print_line(running=False, home=str(default_home()))
+        return 1
+    try:
+        pipelines = deployments.find(clients(cloud)).pipelines
+    except CliError:
+        pipelines = []  # nothing is deployed to it
+    place = {"endpoint": cloud.endpoint, "process": cloud.process_id, "home": str(cloud.home)}
+    print_line(running=True, **place, pipelines=pipelines)
     return 0
 
 

@@ -1,6 +1,7 @@
 """`cosmos-batch logs`: what a job's worker has logged."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,12 +11,14 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import find_job, log_stream
+from cosmos_batch.cli.json_lines import print_line
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch logs ID", "cosmos-batch logs ID --all"])
 @click.argument("id")
 @option("--all", "all_lines", is_flag=True, help="Print all lines of the worker, also those on other jobs.")
-def command(id: str, all_lines: bool) -> int:
+@option("--json", "as_json", is_flag=True, help="Print a JSON object for each, on a line: time and message.")
+def command(id: str, all_lines: bool, as_json: bool) -> int:
     """Print the lines that a job's last worker has logged about it, oldest first."""
     deployment = deployments.find()
     execution, row = find_job(deployment, id)
@@ -24,14 +27,19 @@ def command(id: str, all_lines: bool) -> int:
             f"No worker has taken {id}{': its request was refused' if execution.over else ' yet'}.",
             f"cosmos-batch status {id}",
         )
-    for line in _lines(deployment, row.worker):
-        if all_lines or id in line:
-            print(line)
+    for event in _events(deployment, row.worker):
+        if not all_lines and id not in event["message"]:
+            continue
+        if as_json:
+            moment = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
+            print_line(time=moment.isoformat(timespec="milliseconds"), message=event["message"])
+        else:
+            print(event["message"])
     return 0
 
 
-def _lines(deployment: Deployment, worker: str) -> Iterator[str]:
-    """Yield the log lines of a worker, which is a Batch job. Raises CliError where its log is not there any more."""
+def _events(deployment: Deployment, worker: str) -> Iterator[dict[str, Any]]:
+    """Yield the log events of a worker, which is a Batch job. Raises CliError where its log is not there any more."""
     jobs: list[dict[str, Any]] = deployment.clients("batch").describe_jobs(jobs=[worker])["jobs"]
     stream = log_stream(deployment, jobs[0]) if jobs else None
     if stream is None:
@@ -43,7 +51,7 @@ def _lines(deployment: Deployment, worker: str) -> Iterator[str]:
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(**stream, startFromHead=True, **token)
-        yield from (event["message"] for event in page["events"])
+        yield from page["events"]
         following = {"nextToken": page["nextForwardToken"]}
         if following == token or not page["events"]:
             return

@@ -1,6 +1,7 @@
 """`cosmos-batch result`: what jobs have answered."""
 
 import json
+from dataclasses import replace
 
 import click
 
@@ -12,6 +13,7 @@ from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
 from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
+from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
@@ -32,6 +34,7 @@ START_SECONDS = 60.0  # how long --wait looks for a job: its execution may be st
 @option("--wait", is_flag=True, help="Wait until the jobs have ended.")
 @option("--text", "as_text", is_flag=True, help="Print the answer alone, not the document.")
 @option("--media", metavar="FILE", type=click.Path(), help="Draw --overlay on this file, if the job's own is gone.")
+@result_json_option
 @output_options()
 @overlay_option
 def command(
@@ -42,11 +45,13 @@ def command(
     output: str | None,
     force: bool,
     overlay: bool,
+    as_json: bool,
 ) -> int:
     """Print the documents of jobs that have ended, or save them with all files that were made.
 
     A job that failed or runs does not keep the others back; the exit status tells of the worst.
     """
+    refuse_with_json(as_json, text=as_text, overlay=overlay)
     if as_text and output:
         raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
     if media and (len(ids) > 1 or not overlay):
@@ -58,7 +63,7 @@ def command(
     for job_id in ids:
         try:
             deployment, result = _result(cloud_deployment, kept, job_id, wait)
-            print_result = _print_text if as_text else print_or_save
+            print_result = print_result_line if as_json else _print_text if as_text else print_or_save
             status = max(status, print_result(deployment, result, target))
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force, file))
@@ -75,7 +80,7 @@ def _result(
 ) -> tuple[Deployment, JobResult]:
     """Return a job's result, and the deployment that has its files. Raises StillRunning, or CliError."""
     if kept and kept.find(job_id):
-        return kept.deployment, kept.result(job_id)
+        return kept.deployment, replace(kept.result(job_id), job_id=job_id)
     if deployment is None:
         raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
     return deployment, ended_job(deployment, job_id, wait)
@@ -94,7 +99,7 @@ def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:
             f"{job_id} is still under way: {JobObserver(deployment, job_id).look().waits_for()}.",
             "Ask again later, or wait for it: cosmos-batch result --wait",
         )
-    return read_job_result(execution, row)
+    return replace(read_job_result(execution, row), job_id=job_id)
 
 
 def _print_text(deployment: Deployment, result: JobResult, _: OutputTarget | None) -> int:

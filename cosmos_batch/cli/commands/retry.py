@@ -10,13 +10,15 @@ from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.cli.json_lines import json_option, print_line
 from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.state import FINAL
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch retry ID", "cosmos-batch retry ID ID"])
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-def command(ids: tuple[str, ...]) -> int:
+@json_option("id, and retries, the id of the job that is started again")
+def command(ids: tuple[str, ...], as_json: bool) -> int:
     """Start the same requests again, and print the new jobs' ids. All are checked before the first is started."""
     deployment = deployments.find()
     requests = []
@@ -29,10 +31,13 @@ def command(ids: tuple[str, ...]) -> int:
         request = find_job(deployment, job_id)[0].request
         # Its own deadline may have passed. Without one, the configured time counts from now.
         requests.append({name: value for name, value in request.items() if name != "deadline"})
-    for request in requests:
+    for job_id, request in zip(ids, requests, strict=True):
         name = execution_name(str(request.get("pipeline", "")), uuid.uuid4().hex)
         deployment.clients("stepfunctions").start_execution(
             stateMachineArn=deployment.state_machine_arn, name=name, input=json.dumps(request)
         )
-        print(name)
+        if as_json:
+            print_line(id=name, retries=job_id)
+        else:
+            print(name)
     return 0

@@ -1,6 +1,7 @@
 """`cosmos-batch run`: files through the whole system on this machine."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, explain
 from cosmos_batch.cli.input_checks import File, chosen_reasoner
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
+from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import check_access, stand_in
@@ -46,6 +48,7 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
 @option("--model", metavar="ID|FOLDER", help=MODEL_HELP)
 @option("--endpoint", metavar="URL", help="Ask this server of OpenAI's protocol, for --model if named.")
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and answer the others.")
+@result_json_option
 @output_options()
 @overlay_option
 def command(
@@ -61,6 +64,7 @@ def command(
     output: str | None,
     force: bool,
     overlay: bool,
+    as_json: bool,
     **options: Any,
 ) -> int:
     """Answer files on this machine, print the documents, and stop what was started.
@@ -69,6 +73,7 @@ def command(
     the command starts one of its own. Where config.json's model is neither on this machine nor to be had, the demo's
     small model answers, and the command says so.
     """
+    refuse_with_json(as_json, overlay=overlay)
     request = read_reasoner_request(prompt, system_prompt, options)
     problems = Problems()
     inputs = checked_request(with_episodes(files, episodes, cameras), request, problems)
@@ -93,7 +98,8 @@ def command(
         problems.settle(len(inputs), skip_invalid)
         status = 0
         for result in answer(deployment, inputs, request, pipeline):
-            status = max(status, print_or_save(deployment, result, target))
+            print_result = print_result_line if as_json else print_or_save
+            status = max(status, print_result(deployment, result, target))
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force))
         return status
@@ -111,7 +117,7 @@ def answer(
         with progress.display() as display:
             snapshot = progress.follow(deployment, job.job_id, job.at, display)
         assert snapshot.execution is not None, "an execution that has ended exists"
-        yield read_job_result(snapshot.execution, snapshot.row)
+        yield replace(read_job_result(snapshot.execution, snapshot.row), job_id=job.job_id)
 
 
 def _changes(model: str | None, endpoint: str | None) -> dict[str, Any]:

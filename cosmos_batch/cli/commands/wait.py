@@ -9,6 +9,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.errors import FAILED, StillRunning
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.cli.json_lines import json_option, print_line
 from cosmos_batch.cli.messages import inform
 
 POLL_SECONDS = 2.0
@@ -20,7 +21,8 @@ POLL_SECONDS = 2.0
 )
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @option("--timeout", metavar="SECONDS", type=click.FloatRange(0), help="Give up then, with exit status 3.")
-def command(ids: tuple[str, ...], timeout: float | None) -> int:
+@json_option("id, state, reason")
+def command(ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     """Wait until jobs have ended, and print each with its state as it ends. The exit status is 1 where one failed."""
     deployment = deployments.find()
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -29,7 +31,10 @@ def command(ids: tuple[str, ...], timeout: float | None) -> int:
         for job_id in list(waiting):
             if find_job(deployment, job_id)[0].over:
                 job = summarize(deployment, job_id)
-                print(f"{job_id} {job.state}", flush=True)
+                if as_json:
+                    print_line(id=job_id, state=job.state, reason=job.reason or None)
+                else:
+                    print(f"{job_id} {job.state}", flush=True)
                 if job.state != "SUCCEEDED":
                     inform(f"    {job.reason}")
                     status = FAILED

@@ -419,6 +419,9 @@ def test_logs_are_the_lines_of_the_jobs_worker_about_it(
     assert capsys.readouterr().out.splitlines() == lines[1:]
     assert main(["logs", job.job_id, "--all"]) == 0
     assert capsys.readouterr().out.splitlines() == lines
+    assert main(["logs", job.job_id, "--json"]) == 0
+    [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert line["message"] == lines[1] and line["time"].endswith("+00:00")
     batch.describe_jobs = lambda **_: {"jobs": []}
     assert main(["logs", job.job_id]) == 1
     assert "a week after its end" in capsys.readouterr().err

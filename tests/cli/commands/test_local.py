@@ -176,6 +176,12 @@ def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.Cap
     clouds["running"] = Cloud()
     assert main(["local", "status"]) == 0
     assert PIPELINE in capsys.readouterr().out
+    assert main(["local", "status", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["running"], PIPELINE in printed["pipelines"]) == (True, True)
+    clouds["running"] = None
+    assert main(["local", "status", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["running"] is False
 
 
 @pytest.fixture
