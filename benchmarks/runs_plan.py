@@ -28,9 +28,9 @@ ACCOUNT = "123456789012"
 def measure(keys: int = KEYS) -> list[Measurement]:
     """Plan a run over so many clips of four seconds, and write it."""
     with _cloud(keys) as deployment:
-        began = time.monotonic()
+        began, cpu_began = time.monotonic(), time.process_time()
         planned = plan_run(deployment, AskedRun([f"s3://{CLIPS}/day/"], RunRequest(id="run", pipelines=[PIPELINE])))
-        plan_seconds = time.monotonic() - began
+        plan_seconds, cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
         began = time.monotonic()
         planned.write()
         write_seconds = time.monotonic() - began
@@ -39,10 +39,16 @@ def measure(keys: int = KEYS) -> list[Measurement]:
     return [
         Measurement(
             name=f"plan of a run over {keys:,} keys",
-            value=f"{plan_seconds:.1f} s; its shards written in {write_seconds:.1f} s",
+            value=f"{plan_seconds:.1f} s ({cpu_seconds:.1f} s of CPU time, the server's included); "
+            f"its shards written in {write_seconds:.1f} s",
             limit=f"at most {LIMIT_SECONDS} s",
             met=plan_seconds <= LIMIT_SECONDS and estimate.items == keys and estimate.probed > 0,
-            raw={"keys": keys, "plan_seconds": plan_seconds, "write_seconds": write_seconds},
+            raw={
+                "keys": keys,
+                "plan_seconds": plan_seconds,
+                "cpu_seconds": cpu_seconds,
+                "write_seconds": write_seconds,
+            },
         )
     ]
 

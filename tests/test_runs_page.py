@@ -22,7 +22,7 @@ LINES = [line for language, block in BLOCKS if language == "jsonl" for line in b
 
 def rules(pipeline: str) -> RunRules:
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    request = RunRequest(id="run", pipelines=[pipeline], prompt="What?")
+    request = RunRequest(id="run", pipelines=[pipeline], prompt="What?", output="s3://my-bucket/made/")
     return RunRules(request, Sweep(), ["my-bucket"], {"cosmos3-nano": serving})
 
 

@@ -21,11 +21,13 @@ from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.parameters import SEED_LIMIT
 from cosmos_batch.contract.parameters import read_parameters
 from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.runs.selection import Selection
 from cosmos_batch.planning.runs.sweep import Sweep
 
+MADE_FOLDER = "made"
 SEEDS_LIMIT = 1000
 _SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
@@ -93,11 +95,13 @@ def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict
             "Name reasoners alone or generators alone: their parameters differ.",
         )
     what = _ask_generators(asked, how_to_answer) if surfaces == {"generator"} else _ask_reasoners(asked, how_to_answer)
+    if asked.table_only and surfaces == {"generator"}:
+        raise WrongCall("--table-only: a generator makes files.", "Leave it out, or set --output.")
     if not sources and surfaces != {"generator"}:
         raise WrongCall("There is nothing to ask about.", "Name a prefix, a folder, files or a manifest.")
     return AskedRun(
         sources=sources,
-        request=_request(asked, pipelines, sources, what),
+        request=_request(asked, pipelines, sources, what, deployment),
         selection=Selection(asked.include, asked.exclude),
         sweep=Sweep(what["prompts"], read_seeds(asked.seeds)),
         workers=asked.workers,
@@ -125,13 +129,16 @@ def read_seeds(text: str | None) -> list[int]:
     return list(seeds)
 
 
-def _request(asked: RunOptions, pipelines: list[str], sources: Sequence[str], what: dict[str, Any]) -> RunRequest:
+def _request(
+    asked: RunOptions, pipelines: list[str], sources: Sequence[str], what: dict[str, Any], deployment: Deployment
+) -> RunRequest:
     prompts = what["prompts"]
+    output = asked.output or (None if sources else _place_of_made(deployment))
     try:
         return RunRequest(
             id=asked.name or new_run_id(),
             pipelines=pipelines,
-            output=asked.output,
+            output=output,
             input_root=_input_root(sources) if asked.output else None,
             table_only=asked.table_only,
             max_dollars=asked.max_dollars,
@@ -182,6 +189,17 @@ def _parameters_of_file(asked: RunOptions) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise WrongCall(f"--parameters: {asked.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')
     return values
+
+
+def _place_of_made(deployment: Deployment) -> str:
+    """Return where generations from text alone are written if nobody says where; a constant place, to be found again.
+
+    Raises WrongCall where files may lie nowhere.
+    """
+    if not deployment.asset_roots:
+        raise WrongCall("The deployment has no bucket for files.", "Set storage.assetBuckets, and deploy.")
+    bucket, _, prefix = deployment.asset_roots[0].partition("/")
+    return S3Location(bucket, f"{prefix}{MADE_FOLDER}/").uri
 
 
 def _input_root(sources: Sequence[str]) -> str | None:

@@ -79,6 +79,9 @@ class RunRules:
         if not files and self.surface == "reasoner":
             yield Wrong("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
             return
+        if not files and self.request.output is None:
+            yield Wrong("input", "is missing, and the run has no output.", "Say where to write: --output s3://...")
+            return
         bad = list(self._wrong_places(files, more))
         yield from bad
         if bad:

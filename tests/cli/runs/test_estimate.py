@@ -117,7 +117,9 @@ def test_the_pace_of_an_earlier_run_is_used_by_its_tokens(plan: Plan, deployment
 def test_generations_are_weighed_by_what_they_make(plan: Plan) -> None:
     def dollars(*options: str) -> float:
         arguments = ("--pipeline", "cosmos3-nano", "--prompt", "A robot.", "--prompt", "A cat.", "--seeds", "1-3")
-        estimate = plan(*arguments, *options).estimate
+        planned = plan(*arguments, *options)
+        assert planned.request.output == "s3://assets/made/"
+        estimate = planned.estimate
         assert (estimate.files, estimate.items) == (1, 6)
         return estimate.gpu_dollars
 

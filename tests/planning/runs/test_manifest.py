@@ -19,7 +19,12 @@ REASONERS = RunRules(
     RunRequest(id="run", pipelines=["cosmos-reason2-2b"], parameters=Parameters(fps=2, seed=1)), Sweep(), ["assets"]
 )
 GENERATORS = RunRules(
-    RunRequest(id="run", pipelines=["cosmos3-nano"], generation=GenerationParameters(resolution="480p", seed=1)),
+    RunRequest(
+        id="run",
+        pipelines=["cosmos3-nano"],
+        generation=GenerationParameters(resolution="480p", seed=1),
+        output="s3://assets/made/",
+    ),
     Sweep(),
     ["assets"],
     {"cosmos3-nano": SERVING},
@@ -116,6 +121,12 @@ def test_a_wrong_line_is_explained(line: bytes | dict[str, Any], field: str, mes
 def test_a_wrong_line_of_a_generator_is_explained(line: dict[str, Any], field: str, message: str) -> None:
     [wrong] = wrongs(line, GENERATORS)
     assert (wrong.field == field or not field) and message in f"{wrong.field} {wrong.message}"
+
+
+def test_a_generation_from_text_needs_a_place() -> None:
+    request = GENERATORS.request.model_copy(update={"output": None})
+    [wrong] = wrongs({"id": "1", "prompt": "A robot."}, RunRules(request, Sweep(), ["assets"]))
+    assert (wrong.field, "--output" in wrong.remedy) == ("input", True)
 
 
 def test_all_that_is_wrong_with_a_line_is_named_at_once() -> None:
