@@ -8,6 +8,8 @@ STILL_RUNNING = 3
 """A job has not ended yet."""
 INTERRUPTED = 130
 """The person pressed Ctrl-C."""
+TERMINATED = 143
+"""SIGTERM came, as `kill` and `timeout` send it."""
 
 
 class CliError(Exception):

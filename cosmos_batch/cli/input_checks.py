@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from unicodedata import category
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, pipeline_named
@@ -30,6 +31,8 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
         raise WrongCall(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if not _is_utf8(path.name):
         raise WrongCall(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
+    if any(category(character) == "Cc" for character in path.name):
+        raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file.")
     if not os.access(path, os.R_OK):
         raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
     refuse_size_of(name, path.stat().st_size)

@@ -58,8 +58,12 @@ def start_cloud(parent_pid: int | None = None, home: Path | None = None) -> Loca
     """Start a cloud, which ends with the process `parent_pid`, or stays until it is stopped."""
     began = time.monotonic()
     cloud = start_local_cloud(home or default_home(), parent_pid)
-    inform(f"Local cloud started in {time.monotonic() - began:.1f} s")
-    detail(f"Its logs: {cloud.log_path} and beside it")
+    try:
+        inform(f"Local cloud started in {time.monotonic() - began:.1f} s")
+        detail(f"Its logs: {cloud.log_path} and beside it")
+    except BaseException:  # an interrupt, too: nobody else knows the cloud yet
+        cloud.stop()
+        raise
     return cloud
 
 

@@ -7,8 +7,9 @@ from importlib.metadata import version
 import click
 
 from cosmos_batch.cli.command_line import LazyGroup
-from cosmos_batch.cli.errors import INTERRUPTED, WRONG_CALL
+from cosmos_batch.cli.errors import INTERRUPTED, TERMINATED, WRONG_CALL
 from cosmos_batch.cli.messages import Verbosity, set_verbosity, verbosity, warn
+from cosmos_batch.cli.termination import interrupted_by_sigterm
 
 NAME = "cosmos-batch"
 COMMANDS = {
@@ -47,6 +48,12 @@ group.params.append(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns its exit status, one of those in `cosmos_batch.cli.errors`."""
     set_verbosity(Verbosity.NORMAL)
+    with interrupted_by_sigterm() as termination:
+        status = _run(arguments)
+    return TERMINATED if status == INTERRUPTED and termination.came else status
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         return int(group.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
     except click.UsageError as error:

@@ -38,7 +38,9 @@ def test_bad_files_are_named(folder: Path, name: str, message: str) -> None:
     assert explained is not None and name in explained and "\n" in explained, "with a remedy"
 
 
-@pytest.mark.parametrize("name", ["Mein Film.MP4", "a'b\"c $HOME.png", "🎬.webm", "100%+1.jpeg", "-v.mov"])
+@pytest.mark.parametrize(
+    "name", ["Mein Film.MP4", "a'b\"c $HOME.png", "🎬.webm", "👩‍🔧 at 3.45\u202fPM.png", "100%+1.jpeg", "-v.mov"]
+)
 def test_any_file_name_is_accepted(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(b"content")
@@ -49,6 +51,13 @@ def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
     path = folder / os.fsdecode(b"\xff.mp4")
     path.write_bytes(b"content")
     with pytest.raises(WrongCall, match="UTF-8"):
+        input_checks.checked_path(str(path))
+
+
+def test_a_name_with_a_line_break_is_refused(folder: Path) -> None:
+    path = folder / "two\nlines.mp4"
+    path.write_bytes(b"content")
+    with pytest.raises(WrongCall, match="has a line break"):
         input_checks.checked_path(str(path))
 
 

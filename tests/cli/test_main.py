@@ -1,8 +1,11 @@
 """The command's help, errors, exit statuses and speed."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 
 import click
 import pytest
@@ -133,6 +136,32 @@ def test_an_interrupt_is_no_error(
     monkeypatch.setattr(deployments, "find", raise_it)
     assert main(["status"]) == 130
     assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+@pytest.mark.parametrize("ignores_interrupts", [False, True])
+def test_sigterm_ends_a_command_as_an_interrupt(
+    ignores_interrupts: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell's script starts what runs in its background with interrupts ignored."""
+    cleaned: list[str] = []
+
+    def find() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            sleep(60)
+        finally:
+            cleaned.append("up")
+
+    monkeypatch.setattr(deployments, "find", find)
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    if ignores_interrupts:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main(["status"]) == 143
+    finally:
+        signal.signal(signal.SIGINT, handlers[0])
+    assert (capsys.readouterr().err.strip(), cleaned) == ("Interrupted.", ["up"])
+    assert signal.getsignal(signal.SIGTERM) == handlers[1], "the handler of before is there again"
 
 
 @pytest.mark.parametrize("command", [["run"], ["demo"]])
