@@ -73,6 +73,10 @@ class RunRequest(Model):
         default=None, gt=0, description="Feed no shard once so much is spent and in flight"
     )
     deadline: Time | None = Field(default=None, description="Items that have not ended by then fail as TimedOut")
+    retry_failed: bool = Field(
+        default=False,
+        description="Ask again what failed in an earlier run, whatever the error; otherwise only where it may pass",
+    )
     caller: Text | None = Field(default=None, max_length=1024)
     origin: str | None = Field(default=None, max_length=1024, description="Inputs as the caller named them, for people")
 

@@ -1,4 +1,4 @@
-"""Read the objects of a run in the state bucket: what was asked, and the lines and the summary that it left."""
+"""The objects of a run in the state bucket: what was asked, and the lines and the summary that it left."""
 
 import heapq
 import re
@@ -12,7 +12,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunRequest, RunSummary, ShardRef
+from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
 from cosmos_batch.contract.s3 import S3Location
 
 RESULTS, ERRORS = "results", "errors"  # folders of a run with its lines
@@ -61,6 +61,21 @@ class RunObjects:
             # An object that a retry has removed since it was listed has no lines any more.
             for number, line in enumerate((text or b"").splitlines(), start=1):
                 yield self._parse(line, key, number)
+
+    def errors_of(self, shard: str) -> Iterator[ResultLine]:
+        """Yield the lines of the items of one shard that have failed."""
+        key = self._key(f"{ERRORS}/{shard}.jsonl")
+        for number, line in enumerate((self._read(key) or b"").splitlines(), start=1):
+            yield self._parse(line, key, number)
+
+    def items_of(self, shard: str) -> Iterator[RunItem]:
+        """Yield the items of one shard, as they were asked."""
+        for line in (self._read(self._key(f"shards/{shard}.jsonl")) or b"").splitlines():
+            yield RunItem.model_validate_json(line)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write one of the run's objects."""
+        self.s3.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
 
     def _parse(self, line: bytes, key: str, number: int) -> ResultLine:
         try:

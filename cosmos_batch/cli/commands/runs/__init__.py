@@ -10,6 +10,7 @@ COMMANDS = {
     "watch": "Follow a run until it has ended.",
     "cancel": "Stop runs.",
     "resume": "Go on with a run that is held, was cancelled or has failed.",
+    "retry": "Start a run over the items of another that have failed.",
     "export": "Save the answers of a run as a table, a list or a dataset.",
     "diff": "Show which answers differ between two runs.",
 }

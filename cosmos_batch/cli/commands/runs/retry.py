@@ -1,0 +1,57 @@
+"""`cosmos-batch runs retry`: ask again what failed in a run."""
+
+from typing import get_args
+
+import click
+
+from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.commands.runs.watch import watch
+from cosmos_batch.cli.errors import StillRunning, WrongCall
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.runs.asked import new_run_id
+from cosmos_batch.cli.runs.retrying import RetryWriter
+from cosmos_batch.cli.runs.run_objects import run_objects
+from cosmos_batch.cli.runs.run_state import read_run_state
+from cosmos_batch.cli.runs.starting import begin_run, check_is_new
+from cosmos_batch.cli.worker_failures import print_worker_failures
+from cosmos_batch.contract.error import ErrorCode
+
+
+@click.command(
+    cls=CosmosCommand,
+    examples=[
+        "cosmos-batch runs retry RUN --failed",
+        "cosmos-batch runs retry RUN --code TimedOut --code NoCapacity --watch",
+    ],
+)
+@click.argument("run", metavar="RUN")
+@option("--failed", is_flag=True, help="Ask again everything that has no answer.")
+@option("--code", "codes", metavar="CODE", type=click.Choice(get_args(ErrorCode)), multiple=True,
+        help="Ask again what failed with this code, such as TimedOut. May be given again.")  # fmt: skip
+@option("--max-dollars", metavar="X", type=click.FloatRange(min=0, min_open=True), help="Stop when so much is spent.")
+@option("--name", metavar="RUN", help="Name the new run; default: run- and the time.")
+@option("--watch", "follow", is_flag=True, help="Follow it until it has ended.")
+def command(
+    run: str, failed: bool, codes: tuple[str, ...], max_dollars: float | None, name: str | None, follow: bool
+) -> int:
+    """Start a new run over the items of RUN that have failed or were cancelled, and print its id.
+
+    The files are taken as they are now, so that one that was damaged can be replaced first.
+    """
+    if not failed and not codes:
+        raise WrongCall("Nothing says what to ask again.", "--failed: everything that failed; or --code with a code.")
+    deployment = deployments.find()
+    state, new = read_run_state(deployment, run), name or new_run_id()
+    if not state.over:
+        raise StillRunning(f"{run} has not ended.", f"cosmos-batch runs watch {run}")
+    check_is_new(deployment, new)
+    earlier, objects = run_objects(deployment, run), run_objects(deployment, new)
+    count = RetryWriter(earlier, objects.run, frozenset(codes)).write(max_dollars)
+    if not count:
+        raise WrongCall(f"No item of {run} has failed{' so' if codes else ''}.", f"cosmos-batch runs show {run}")
+    begin_run(deployment, new)
+    print(new)
+    inform(f"{count:,} items of {run} are asked again.")
+    print_worker_failures(deployment, earlier.request().pipelines)
+    return watch(deployment, new) if follow else 0
