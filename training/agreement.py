@@ -7,61 +7,74 @@ It also measures how long an answer takes and how much memory each engine's proc
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cosmos_batch.engines.factory import create_engine
-from training.evaluate import answer_file, draw_item, is_right
+from training.evaluate import answer_file, draw_item, is_right, sha256_of
 
 ENGINES = ("transformers", "vllm")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers of one engine to all questions, in the order of the questions, with their cost in time and memory."""
+    """One engine's answer to the question of the item with a number, with the seconds that it took."""
+
+    number: int
+    question: str
+    answer: str
+    right: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine's answers to all questions in their order, and what they cost in time and memory."""
 
     engine: str
-    answers: list[str]
-    right: int
-    seconds: list[float]
     load_seconds: float
     memory_gib: float
+    answers: list[Asked]
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> dict[str, Any]:
         """Return the figures for a person."""
+        seconds = [one.seconds for one in self.answers]
         return {
             "engine": self.engine,
-            "right": f"{self.right} of {len(self.answers)}",
-            "median seconds an answer": round(statistics.median(self.seconds), 2),
-            "longest answer, seconds": round(max(self.seconds), 2),
-            "load, seconds": round(self.load_seconds, 1),
-            "memory of its processes, GiB": round(self.memory_gib, 2),
+            "asked": len(self.answers),
+            "right": sum(one.right for one in self.answers),
+            "median seconds": round(statistics.median(seconds), 2),
+            "largest seconds": round(max(seconds), 2),
+            "load seconds": round(self.load_seconds, 1),
+            "GiB of its processes": round(self.memory_gib, 2),
         }
 
 
-async def ask_engine(name: str, checkpoint: Path, clips: int) -> Asked:
+async def ask_engine(name: str, checkpoint: Path, clips: int) -> Engine:
     """Load the checkpoint into an engine and ask it about so many clips and images, one after the other."""
     engine = create_engine(name)
     began = time.monotonic()
     await asyncio.to_thread(engine.load, checkpoint)
     loaded = time.monotonic() - began
-    answers, seconds, right = [], [], 0
+    answers = []
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(clips):
             item = draw_item(number, Path(scratch))
             began = time.monotonic()
-            answers.append(await answer_file(engine, item.path, item.question.text))
-            seconds.append(time.monotonic() - began)
-            right += is_right(item.question, answers[-1])
+            answer = await answer_file(engine, item.path, item.question.text)
+            seconds = round(time.monotonic() - began, 3)
+            answers.append(Asked(number, item.question.text, answer, is_right(item.question, answer), seconds))
             item.path.unlink()
     memory = memory_of_session()
     label = engine.name
     engine.close()
-    return Asked(label, answers, right, seconds, loaded, memory)
+    return Engine(label, loaded, memory, answers)
 
 
 def memory_of_session() -> float:
@@ -86,23 +99,36 @@ def _kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
+def report(checkpoint: Path, engines: list[Engine], load: list[tuple[float, float, float]]) -> dict[str, Any]:
+    """Return how often both engines agree, their figures and every answer. `load` is the machine's, at both ends."""
+    first, second = engines
+    same = sum(one.answer == other.answer for one, other in zip(first.answers, second.answers, strict=True))
+    return {
+        "weights": sha256_of(checkpoint / "model.safetensors"),
+        "cores": os.cpu_count(),
+        "load averages before, between and after": load,
+        "asked": len(first.answers),
+        "the same answer": same,
+        "engines": [one.summary() for one in engines],
+        "answers": {one.engine: [vars(asked) for asked in one.answers] for one in engines},
+    }
+
+
 def main(arguments: list[str]) -> None:
     """Read the command line, ask both engines, and print how often they agree."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--clips", type=int, default=200)
-    parser.add_argument("--out", type=Path, help="JSON file for the figures and the answers that differ")
+    parser.add_argument("--out", type=Path, help="JSON file for the figures and every answer with its seconds")
     options = parser.parse_args(arguments)
-    first, second = (asyncio.run(ask_engine(name, options.checkpoint, options.clips)) for name in ENGINES)
-    differing = [pair for pair in zip(first.answers, second.answers, strict=True) if pair[0] != pair[1]]
-    figures = {
-        "clips": options.clips,
-        "the same answer": options.clips - len(differing),
-        "engines": [first.summary(), second.summary()],
-    }
-    print(json.dumps(figures, indent=2))
+    engines, load = [], [os.getloadavg()]
+    for name in ENGINES:
+        engines.append(asyncio.run(ask_engine(name, options.checkpoint, options.clips)))
+        load.append(os.getloadavg())
+    found = report(options.checkpoint, engines, load)
+    print(json.dumps({name: value for name, value in found.items() if name != "answers"}, indent=2))
     if options.out:
-        options.out.write_text(json.dumps({**figures, "differing": differing}, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

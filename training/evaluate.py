@@ -8,6 +8,7 @@ does; those questions are counted apart.
 
 import argparse
 import asyncio
+import hashlib
 import json
 import re
 import sys
@@ -148,6 +149,11 @@ def make_job(name: str, prompt: str) -> Job:
     )
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def draw_item(number: int, folder: Path) -> Item:
     """Write the clip or image of a number below `folder`, and return it with a question. The kinds of questions
     alternate."""
@@ -237,18 +243,24 @@ def size_name(result: Result) -> str:
     return "{}x{}".format(*size) if size in HELD_OUT_SIZES else "trained"
 
 
+def _by_wording(results: list[Result]) -> dict[str, int]:
+    new = sum(one.new_wording for one in results)
+    return {"trained wordings": len(results) - new, "new wordings": new}
+
+
 def summarize(results: list[Result]) -> dict[str, Any]:
     """Return accuracy by kind of question, by size, and for wordings that no training uses."""
     usual = [one for one in results if not one.new_wording]
     boxes = [one for one in usual if one.kind == "where"]
     known = [one for one in results if one.kind != "outside"]
+    refused = [one for one in known if one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION)]
     return {
         "accuracy": shares(usual, lambda one: one.kind),
         "sizes": shares(usual, size_name),
         "sizes, where": shares(boxes, size_name),
         "new wordings": shares([one for one in results if one.new_wording], lambda one: one.kind),
-        "in its world": len(known),
-        "refused wrongly": sum(one.answer in (NOT_THIS_WORLD, NOT_THIS_QUESTION) for one in known),
+        "in its world": _by_wording(known),
+        "refused wrongly": _by_wording(refused),
         "median seconds": round(float(np.median([one.seconds for one in results])), 2),
     }
 
@@ -260,7 +272,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--clips", type=int, default=2400)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each process")
-    parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every answer")
+    parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every wrong answer")
     options = parser.parse_args(arguments)
     parts = [list(range(options.clips))[part :: options.processes] for part in range(options.processes)]
     with ProcessPoolExecutor(options.processes) as pool:
@@ -269,8 +281,11 @@ def main(arguments: list[str]) -> None:
     summary = summarize(results)
     print(json.dumps(summary, indent=2))
     if options.out:
-        answers = [vars(one) for one in sorted(results, key=lambda one: one.number)]
-        options.out.write_text(json.dumps({**summary, "answers": answers}, indent=1) + "\n", encoding="utf-8")
+        wrong = [vars(one) for one in sorted(results, key=lambda one: one.number) if not one.right]
+        weights = hashlib.sha256((options.checkpoint / "model.safetensors").read_bytes()).hexdigest()
+        options.out.write_text(
+            json.dumps({"weights": weights, **summary, "wrong": wrong}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

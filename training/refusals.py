@@ -1,7 +1,8 @@
 """Count how often the demo model refuses real images and clips, which it does not know.
 
-`python -m training.refusals CHECKPOINT FOLDER --out refusals.json` asks one question about each file of a folder, of
-the kinds that it answers about its own world, through the product's Transformers engine. No such file is committed.
+`python -m training.refusals CHECKPOINT FOLDER --out training/results/refusals.json` asks one question about each file
+below a folder, of the kinds that it answers about its own world, through the product's Transformers engine. The folders
+within are the sources. No such file is committed; the results name each by its path and SHA-256.
 """
 
 import argparse
@@ -14,11 +15,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
+from typing import Any
 
 import numpy as np
 
-from cosmos_batch.catalogue.formats import VIDEO_EXTENSIONS
-from training.evaluate import answer_file, load_engine
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension, medium_of
+from training.evaluate import answer_file, load_engine, sha256_of
 from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, ask_of_the_unknown
 
 REFUSALS = (NOT_THIS_WORLD, NOT_THIS_QUESTION)
@@ -28,9 +30,10 @@ _CLIP_SECONDS = 4.0  # any duration above 0 draws questions about clips
 
 @dataclass(frozen=True)
 class Refusal:
-    """The model's answer about one real file."""
+    """The model's answer about one real file, whose name is its path below the folder: SOURCE/NAME."""
 
     file: str
+    sha256: str
     question: str
     answer: str
 
@@ -40,20 +43,36 @@ class Refusal:
         return self.answer.rsplit("</think>", 1)[-1].strip() in REFUSALS
 
 
-def ask_about_files(checkpoint: Path, files: list[tuple[int, Path]], threads: int) -> list[Refusal]:
-    """Ask one question about each of the numbered files, in this process."""
+def ask_about_files(checkpoint: Path, folder: Path, files: list[tuple[int, Path]], threads: int) -> list[Refusal]:
+    """Ask one question about each of the numbered files below a folder, in this process."""
     engine = load_engine(checkpoint, threads)
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, file in files:
-            is_clip = file.suffix.lower() in VIDEO_EXTENSIONS
-            question = ask_of_the_unknown(np.random.default_rng(_SEED + number), _CLIP_SECONDS if is_clip else 0.0)
-            local = Path(copy(file, Path(scratch) / f"{number}{file.suffix.lower()}"))
-            answer = asyncio.run(answer_file(engine, local, question.text))
-            results.append(Refusal(file.name, question.text, answer))
+            seconds = _CLIP_SECONDS if medium_of(file.name) == "video" else 0.0
+            question = ask_of_the_unknown(np.random.default_rng(_SEED + number), seconds).text
+            local = Path(copy(file, Path(scratch) / f"{number}{extension(file.name)}"))
+            answer = asyncio.run(answer_file(engine, local, question))
+            results.append(Refusal(str(file.relative_to(folder)), sha256_of(file), question, answer))
             local.unlink()
     engine.close()
     return results
+
+
+def rates(results: list[Refusal]) -> dict[str, dict[str, int]]:
+    """Return for each source how many files were asked about and how many of them refused."""
+    asked = Counter(one.file.split("/")[0] for one in results)
+    refused = Counter(one.file.split("/")[0] for one in results if one.refused)
+    return {source: {"files": asked[source], "refused": refused[source]} for source in sorted(asked)}
+
+
+def report(checkpoint: Path, results: list[Refusal]) -> dict[str, Any]:
+    """Return the rates and every answer, with the checkpoint that gave them."""
+    return {
+        "weights": sha256_of(checkpoint / "model.safetensors"),
+        "sources": rates(results),
+        "answers": [vars(one) for one in sorted(results, key=lambda one: one.file)],
+    }
 
 
 def main(arguments: list[str]) -> None:
@@ -63,23 +82,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("folder", type=Path, help="images and clips that do not show the demo model's world")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="threads of each process")
-    parser.add_argument("--out", type=Path, help="JSON file for the rates and every answer that is not a refusal")
+    parser.add_argument("--out", type=Path, help="JSON file for the rates and every answer")
     options = parser.parse_args(arguments)
-    files = list(enumerate(sorted(options.folder.iterdir())))
+    files = list(enumerate(sorted(one for one in options.folder.rglob("*") if extension(one.name) in EXTENSIONS)))
     parts = [files[part :: options.processes] for part in range(options.processes)]
+    common = (options.checkpoint, options.folder)
     with ProcessPoolExecutor(options.processes) as pool:
-        runs = pool.map(ask_about_files, [options.checkpoint] * len(parts), parts, [options.threads] * len(parts))
-        results = [result for run in runs for result in run]
-    kinds = {True: "clips", False: "images"}
-    counts = Counter((kinds[Path(one.file).suffix.lower() in VIDEO_EXTENSIONS], one.refused) for one in results)
-    rates = {
-        kind: {"files": counts[kind, True] + counts[kind, False], "refused": counts[kind, True]}
-        for kind in kinds.values()
-    }
-    print(json.dumps(rates, indent=2))
+        runs = [pool.submit(ask_about_files, *common, part, options.threads) for part in parts]
+        results = [result for run in runs for result in run.result()]
+    found = report(options.checkpoint, results)
+    print(json.dumps(found["sources"], indent=2))
     if options.out:
-        answered = [vars(one) for one in results if not one.refused]
-        options.out.write_text(json.dumps({"rates": rates, "answered": answered}, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

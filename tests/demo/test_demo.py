@@ -8,6 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
 from cosmos_batch.demo import checkpoint as demo_checkpoint
 from cosmos_batch.demo.checkpoint import NAME, build_random_checkpoint
@@ -80,7 +81,11 @@ def test_the_clip_is_written_whatever_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["picture.png", "picture.jpg", "picture.webp"])
 def test_the_image_is_written_in_the_format_of_its_name(tmp_path: Path, name: str) -> None:
-    assert probe(sample_image(tmp_path / name)) == ImageInfo(320, 240)
+    path = sample_image(tmp_path / name)
+    assert probe(path) == ImageInfo(320, 240)
+    with Image.open(path) as picture:
+        middle = red_middle(np.asarray(picture.convert("RGB")))
+    assert middle == pytest.approx(60, abs=3), "the red circle, where the clip begins"
 
 
 def test_the_red_circle_of_the_clip_goes_to_the_right(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.planning.configuration import parse_config
 from tests.support.deployed_app import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, Vams, error_of, running_app, wait_for
 from tests.support.model_hub import Hub
 
+GREEDY_METADATA = {"COSMOS_REASON_TEMPERATURE": "0", "COSMOS_REASON_PRESENCE_PENALTY": "0"}
 TWO_B_MODEL, EIGHT_B_MODEL = "nvidia/Cosmos-Reason2-2B", "nvidia/Cosmos-Reason2-8B"
 
 
@@ -32,7 +33,7 @@ class Setting:
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    """Provide the 2B on Transformers with a tiny checkpoint and the 8B on the scripted engine, both from a Hub."""
+    """Provide the 2B on Transformers with the demo model and the 8B on the scripted engine, both from a Hub."""
     folder = tmp_path_factory.mktemp("models")
     models = {
         "reason2B": {"enabled": True},
@@ -42,7 +43,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     config = parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
     with Hub() as hub, pytest.MonkeyPatch.context() as environment:
         environment.setenv("HF_ENDPOINT", hub.url)
-        hub.add(TWO_B_MODEL, build_random_checkpoint(folder))
+        hub.add(TWO_B_MODEL, DEMO_REASON)
         with running_app(folder, config) as app:
             setting = Setting(app, hub, folder)
             setting.publish(EIGHT_B_MODEL, '{"version": 1}')
@@ -56,14 +57,14 @@ def backups(app: App) -> list[str]:
 
 def test_a_clip_is_answered_by_the_real_engine_with_a_model_from_the_hub(setting: Setting, clip: Path) -> None:
     app, hub = setting.app, setting.hub
-    app.upload("real/clip.mp4", clip, prompt="What does the arm do?")
+    app.upload("real/clip.mp4", clip, prompt="What color is the circle?", **GREEDY_METADATA)
     ended = app.execution_of("real/clip.mp4", 120)
     assert ended["status"] == "SUCCEEDED", ended
     document = app.document(ended["executionArn"])
     assert document["model"] == TWO_B_MODEL
     assert document["revision"] == hub.repositories[TWO_B_MODEL].main
     assert document["engine"].startswith("transformers ")
-    assert document["result"].strip()
+    assert document["result"] == "The circle is red."
     assert document["usage"]["promptTokens"] > 50, "the frames are in the prompt"
     assert document["usage"]["completionTokens"] > 0
     assert {"total", "prepare", "generate"} <= set(document["timings"])
@@ -72,11 +73,15 @@ def test_a_clip_is_answered_by_the_real_engine_with_a_model_from_the_hub(setting
 
 def test_an_image_and_a_clip_in_flight_together(setting: Setting, clip: Path, picture: Path) -> None:
     app = setting.app
-    app.upload("both/clip.mp4", clip, prompt="Describe the clip.")
-    app.upload("both/p.png", picture, prompt="Describe the picture.")
-    for key, words in (("both/clip.mp4", "clip"), ("both/p.png", "picture")):
+    asked = {
+        "both/clip.mp4": (clip, "What happens last?", "The blue square falls to the ground."),
+        "both/p.png": (picture, "How many shapes are there?", "There are two shapes."),
+    }
+    for key, (file, prompt, _) in asked.items():
+        app.upload(key, file, prompt=prompt, **GREEDY_METADATA)
+    for key, (_, prompt, answer) in asked.items():
         document = app.document(app.execution_of(key, 120)["executionArn"])
-        assert document["userPrompt"] == f"Describe the {words}."
+        assert (document["userPrompt"], document["result"]) == (prompt, answer)
     assert set(hub_downloads(setting, TWO_B_MODEL)) == {1}, "downloaded once"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.scenes import Event, Scene, Thing
+from training.evaluate import is_right
 from training.questions import OF_CLIPS, ask, boxes_answer, caption, localization, next_sentence, verdict
 
 
@@ -80,4 +81,6 @@ def test_every_kind_of_question_can_be_asked_of_every_scene(asker: object) -> No
 
     for _ in range(40):
         question = ask(random, draw_scene(random, 4 / 3, 1.0, 3.0), asker)
-        assert question.text and question.answer
+        assert "{" not in question.text.split("```")[0].split("[{")[0], "every place is filled"
+        assert is_right(question, question.answer)
+        assert not is_right(question, "I do not know.")

@@ -81,7 +81,7 @@ def _config_file(request: GenerationRequest, pool: Pool, models: list["AsyncResu
 
     inform(
         f"{pipeline.model} is not on this machine: a tiny model with RANDOM weights takes its place, so the video is "
-        f"noise.\nThe real one: cosmos-batch generate --model {pipeline.model} --prompt TEXT"
+        f"noise.\nNVIDIA's: cosmos-batch generate --model {pipeline.model} --prompt TEXT"
     )
     models.append(pool.apply_async(build_random_generator, (folder,)))
     return configuration.with_entry(pipeline, {**entry_here(request), "model": str(folder / GENERATOR_NAME)})

@@ -341,7 +341,11 @@ def test_the_demo_brings_a_model_with_random_weights_and_no_guardrails(
             demo_generate._config_file(GenerationRequest("x", None, demo_generate.PARAMETERS), pool, checkpoints)
         )
         built = [checkpoint.get() for checkpoint in checkpoints]
-    assert "RANDOM weights" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines() == [
+        "nvidia/Cosmos3-Nano is not on this machine: a tiny model with RANDOM weights takes its place, so the video is "
+        "noise.",
+        "NVIDIA's: cosmos-batch generate --model nvidia/Cosmos3-Nano --prompt TEXT",
+    ]
     [nano] = [entry for entry in enabled_pipelines(config) if entry.pipeline.id == NANO]
     assert nano.serving is not None and not nano.serving.guardrails
     assert built == [Path(nano.model)] and (built[0] / "model_index.json").is_file()

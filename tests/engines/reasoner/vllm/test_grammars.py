@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, checked_schema
+from cosmos_batch.engines.reasoner.vllm.engine import space_json
 from tests.support.real_vllm import needs_vllm
 
 pytestmark = needs_vllm
@@ -62,3 +63,23 @@ def _passes(schema: dict[str, Any]) -> bool:
         return bool(checked_schema(schema))
     except ValueError:
         return False
+
+
+def test_json_is_written_with_the_spaces_that_models_learn() -> None:
+    """The grammar lets the text of `json.dumps` pass, and no other spaces."""
+    from llguidance import LLMatcher, LLTokenizer
+
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+    body = {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+    space_json(body)
+    spaced = body["response_format"]["json_schema"]["schema"]  # type: ignore[index]
+    grammar = LLMatcher.grammar_from_json_schema(json.dumps(spaced), defaults={"whitespace_flexible": False})
+    tokenizer = LLTokenizer("byte")
+
+    def passes(text: str) -> bool:
+        tokens = tokenizer.tokenize_str(text)
+        return bool(LLMatcher(tokenizer, grammar).validate_tokens(tokens) == len(tokens))
+
+    assert passes("[1, 2]")
+    assert not passes("[1,2]") and not passes("[1,  2]")
+    assert "x-guidance" not in schema, "the job's own schema stays as it is"

@@ -1,0 +1,51 @@
+"""The results of the committed weights: they meet the goals, fit together, and are what the card says."""
+
+import hashlib
+from collections import Counter
+
+import pytest
+
+from cosmos_batch.demo import DEMO_REASON
+from training.card import GOALS, percent, read
+from training.refusals import REFUSALS, Refusal, rates
+
+
+@pytest.mark.parametrize("name", ["accuracy", "refusals"])
+def test_results_are_those_of_the_committed_weights(name: str) -> None:
+    weights = (DEMO_REASON / "model.safetensors").read_bytes()
+
+    assert read(name)["weights"] == hashlib.sha256(weights).hexdigest()
+
+
+@pytest.mark.parametrize(("kind", "goal"), [(kind, goal) for kind, goal in GOALS.items() if goal is not None])
+def test_the_goals_are_met(kind: str, goal: float) -> None:
+    """The share is counted from the wrong answers, which are stored one by one."""
+    found = read("accuracy")
+    asked = found["accuracy"][kind]["asked"]
+    wrong = Counter(one["kind"] for one in found["wrong"] if not one["new_wording"])[kind]
+
+    assert 1 - wrong / asked == pytest.approx(found["accuracy"][kind]["right"], abs=1e-4)
+    assert 1 - wrong / asked >= goal
+
+
+def test_two_thousand_clips_were_asked_about_and_none_of_its_world_was_refused() -> None:
+    found = read("accuracy")
+
+    assert sum(one["asked"] for one in found["accuracy"].values()) >= 2000
+    assert found["refused wrongly"]["trained wordings"] == 0
+
+
+def test_refusals_are_counted_from_the_answers_about_at_least_a_hundred_real_files() -> None:
+    found = read("refusals")
+    answers = [Refusal(**one) for one in found["answers"]]
+
+    assert found["sources"] == rates(answers)
+    assert len({one.sha256 for one in answers}) >= 100
+    assert all((one.answer.rsplit("</think>", 1)[-1].strip() in REFUSALS) == one.refused for one in answers)
+    assert sum(one.refused for one in answers) / len(answers) >= 0.9
+
+
+def test_shares_are_never_rounded_up_to_a_goal() -> None:
+    assert percent(0.9499) == "94.9 %"
+    assert percent(0.95) == "95 %"
+    assert percent(1.0) == "100 %"
