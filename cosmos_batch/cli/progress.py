@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -37,18 +37,30 @@ def follow(deployment: Deployment, job_id: str, since: datetime, display: Displa
     display.reached("uploaded", "0.0 s")
     while True:
         snapshot = observer.look()
-        times = snapshot.stages()
-        for stage in STAGES:
-            if stage in times and stage not in shown:
+        times, over = snapshot.stages(), snapshot.execution is not None and snapshot.execution.over
+        for stage in _reached_in_order(times, over):
+            if stage not in shown:
                 display.reached(stage, _after(times[stage], since))
                 shown.add(stage)
-        if snapshot.execution and snapshot.execution.over:
+        if snapshot.execution and over:
             ended_at = ended_at or time.monotonic()
             complete = snapshot.execution.status != "SUCCEEDED" or STAGES[-1] in shown
             if complete or time.monotonic() > ended_at + _LAST_STAGE_SECONDS:
                 return snapshot
         display.waiting(snapshot.waits_for())
         time.sleep(POLL_SECONDS)
+
+
+def _reached_in_order(times: Mapping[str, datetime], over: bool) -> Iterator[str]:
+    """Yield the stages that were reached, up to the first one that was not, unless the job has ended.
+
+    A resident worker's stages are known before the job is queued.
+    """
+    for stage in STAGES[1:]:  # the first one is the caller's own
+        if stage in times:
+            yield stage
+        elif not over:
+            return
 
 
 def _after(moment: datetime, since: datetime) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import time
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -67,6 +68,23 @@ def test_a_resident_worker_was_there_before(deployment: Deployment, job: Job, st
     since = STARTED.replace(year=STARTED.year + 100)
     progress.follow(deployment, job.job_id, since, recorder)
     assert dict(recorder.stages)["model loaded"] == "before"
+
+
+def test_stages_are_shown_in_their_order(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resident worker's stages are known before the job is queued."""
+    run_through(deployment, job, stepfunctions)
+    end = JobObserver(deployment, job.job_id).look()
+    assert end.row is not None
+    planned = end.row.model_copy(update={"stages": {"planned": end.row.stages["planned"]}})
+    unqueued = JobSnapshot(execution=execution(), row=planned, worker=end.worker)
+    queued = JobSnapshot(execution=replace(execution(), queued_at=STARTED), row=planned, worker=end.worker)
+    sights, recorder, shown = iter([unqueued, queued, end]), Recorder(), []
+    monkeypatch.setattr(JobObserver, "look", lambda _: shown.append(len(recorder.stages)) or next(sights))
+    progress.follow(deployment, job.job_id, STARTED, recorder)
+    assert [stage for stage, _ in recorder.stages] == list(STAGES)
+    assert shown == [1, 2, 5], "each as soon as those before it were reached"
 
 
 def test_the_last_stage_is_waited_for(

@@ -17,7 +17,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.generation_checks import refuse_objects, refuse_unplannable, refuse_unsettled
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
 from cosmos_batch.cli.input_checks import digest
@@ -200,7 +200,7 @@ def make(deployment: Deployment, request: GenerationRequest) -> JobResult:
 def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
     """Upload the files of this machine and start the job, having checked all that the planning Lambda would refuse.
 
-    Raises CliError where no generator for it is deployed.
+    Raises WrongCall where no generator for it is deployed.
     """
     refuse_objects(deployment, request)
     pipeline = _chosen(deployment, request)
@@ -230,7 +230,7 @@ def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
 
 
 def _chosen(deployment: Deployment, request: GenerationRequest) -> str:
-    """Return the id of the deployed generator that makes it. Raises CliError."""
+    """Return the id of the deployed generator that makes it. Raises WrongCall."""
     generators = [name for name in deployment.pipelines if _is_generator(name)]
     name, mode = request.pipeline, request.parameters.mode
     if name is None and request.request_file is not None:
@@ -238,7 +238,7 @@ def _chosen(deployment: Deployment, request: GenerationRequest) -> str:
         name, mode = file.pipeline, mode or file.parameters.mode
     chosen = choose_pipeline(generators, mode, request.medium) if name is None else name
     if chosen not in generators:
-        raise CliError(
+        raise WrongCall(
             f"No generator for it is deployed here{f': {name}' if name else ''}.",
             f"Deployed generators: {', '.join(generators) or 'none'}. Enable one in config.json, below "
             "useNvidiaCosmos3.modelsOmni, and deploy.",

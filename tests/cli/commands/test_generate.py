@@ -204,7 +204,7 @@ def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
     assert submitted(stepfunctions, "--prompt", "x", "--mode", "t2i")["pipeline"] == NANO
     assert submitted(stepfunctions, "--prompt", "x", "--pipeline", TO_IMAGE)["pipeline"] == TO_IMAGE
     for named in (PIPELINE, "cosmos3-super"):
-        assert main(["generate", "--submit", "--prompt", "x", "--pipeline", named]) == 1
+        assert main(["generate", "--submit", "--prompt", "x", "--pipeline", named]) == 2
 
 
 @pytest.mark.parametrize(
