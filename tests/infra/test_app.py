@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import app
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import enabled_pipelines
 from infra import nodejs
@@ -30,6 +31,14 @@ def run_app(**environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, config: Path, folder: Path) -> str:
+    """Synthesize as `app.py` does, but in this process, whose jsii runs already; return what it prints as errors."""
+    monkeypatch.setenv("COSMOS_BATCH_CONFIG", str(config))
+    monkeypatch.setenv("CDK_OUTDIR", str(folder / "cdk.out"))
+    assert app.main() == 0
+    return capsys.readouterr().err
+
+
 def test_config_json_loads_and_deploys_the_small_reasoner_without_a_token() -> None:
     config = load_config(ROOT / "config.json")
     assert [enabled.pipeline.id for enabled in enabled_pipelines(config)] == ["cosmos-reason2-2b"]
@@ -44,15 +53,18 @@ def test_app_py_writes_the_templates_of_config_json(tmp_path: Path) -> None:
     }
 
 
-def test_synthesis_says_what_warm_instances_cost(tmp_path: Path) -> None:
-    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(ROOT / "examples" / "everything.json"))
-    assert answer.returncode == 0, answer.stderr
-    (line,) = [one for one in answer.stderr.splitlines() if one.startswith("cosmos-reason2-2b: ")]
+def test_synthesis_says_what_warm_instances_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = printed(capsys, monkeypatch, ROOT / "examples" / "everything.json", tmp_path)
+    (line,) = [line for line in lines.splitlines() if line.startswith("cosmos-reason2-2b: ")]
     assert "1 warm x g6e.12xlarge, 4 workers, cost $7,660 a month (us-east-1" in line
-    assert "cosmos3-super: 1 warm x g6e.12xlarge, 1 workers" in answer.stderr
+    assert "cosmos3-super: 1 warm x g6e.12xlarge, 1 workers" in lines
 
 
-def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_to_leave_it_out(tmp_path: Path) -> None:
+def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_to_leave_it_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = json.loads((ROOT / "examples" / "everything.json").read_text(encoding="utf-8"))
     reasoners = config["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]
     generators = config["app"]["pipelines"]["useNvidiaCosmos3"]["modelsOmni"]
@@ -62,9 +74,8 @@ def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_
             entry["fallbackInstanceTypes"] = fallbacks
         file = tmp_path / "config.json"
         file.write_text(json.dumps(config), encoding="utf-8")
-        answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
-        assert answer.returncode == 0, answer.stderr
-        lines.append([one for one in answer.stderr.splitlines() if "to leave it out" in one.lower()])
+        text = printed(capsys, monkeypatch, file, tmp_path)
+        lines.append([line for line in text.splitlines() if "to leave it out" in line.lower()])
     warnings, silent = lines
     assert silent == []
     (line,) = [one for one in warnings if one.startswith("cosmos3-super-reason: ")]
@@ -155,13 +166,14 @@ def test_a_node_that_a_person_named_stays(monkeypatch: pytest.MonkeyPatch) -> No
     assert os.environ["JSII_NODE"] == "/mine"
 
 
-def test_synthesis_names_default_fallbacks_that_do_not_fit_into_the_job_queue(tmp_path: Path) -> None:
+def test_synthesis_names_default_fallbacks_that_do_not_fit_into_the_job_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     types = ["g6e.12xlarge", "g6e.24xlarge", "g7e.24xlarge"]
     block = {"enabled": True, "modelsOmni": {"super64B": {"enabled": True, "instanceTypes": types}}}
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}}), encoding="utf-8")
-    answer = run_app(CDK_OUTDIR=str(tmp_path / "out"), COSMOS_BATCH_CONFIG=str(file))
-    assert answer.returncode == 0, answer.stderr
-    (line,) = [one for one in answer.stderr.splitlines() if "left out" in one]
+    text = printed(capsys, monkeypatch, file, tmp_path)
+    (line,) = [line for line in text.splitlines() if "left out" in line]
     assert line.startswith("cosmos3-super: the default fallbacks p5.48xlarge are left out")
     assert "3 compute environments" in line and "super64B.instanceTypes" in line
