@@ -102,7 +102,10 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     findings.refuse_wrong_lines(asked.skip_invalid)
     counted = Counted(len(items), findings, uploads, sources.unchecked, sample.items)
     estimate = estimate_run(deployment, asked, rules, deployed, counted)
-    return PlannedRun(asked.request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
+    request = asked.request
+    if request.output is not None and request.input_root is None:
+        request = request.model_copy(update={"input_root": uploads.root})
+    return PlannedRun(request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
 
 
 def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Findings, sample: Sample) -> Iterator[RunItem]:

@@ -103,6 +103,11 @@ class LocalUploads:
         for file, item in self._placed(folder, files):
             yield Found(item, str(file.path), 0)
 
+    @property
+    def root(self) -> str | None:
+        """Return the URI of the only folder that was placed, or None if there are several or none."""
+        return next(iter(self._folders)) if len(self._folders) == 1 else None
+
     def local_path(self, uri: str) -> Path | None:
         """Return the file of this machine that will lie at a URI, or None if none will."""
         found = next((place for place in self._folders if uri.startswith(place)), None)

@@ -123,6 +123,18 @@ def test_a_folder_of_this_machine_is_uploaded_once(
     assert [item.input for item in items(str(tmp_path))] == [item.input for item in first]
 
 
+def test_the_folders_of_the_inputs_are_mirrored_below_the_output(plan: Plan, put: Put, tmp_path: Path) -> None:
+    put("clips/ep1/a.mp4")
+    output = ("--output", "s3://assets/answers/")
+    assert plan("s3://assets/clips/", *output).request.input_root == "s3://assets/clips/"
+    (tmp_path / "a.mp4").write_bytes(b"content")
+    planned = plan(str(tmp_path), *output)
+    planned.write()
+    assert planned.request.input_root is not None
+    assert planned.request.input_root.startswith("s3://assets/uploads/")
+    assert plan("s3://assets/clips/").request.input_root is None
+
+
 def test_named_files_of_this_machine_keep_their_folders(items: Items, tmp_path: Path) -> None:
     for folder in ("ep1", "ep2"):
         (tmp_path / folder).mkdir()
