@@ -50,4 +50,4 @@ def test_the_commands_of_the_page_parse() -> None:
     commands = [line[line.index("cosmos-batch ") :] for line in lines if "cosmos-batch " in line]
     assert len(commands) >= 7
     for command in commands:
-        parse(shlex.split(command)[1:])
+        parse(shlex.split(command.partition(" > ")[0], comments=True)[1:])

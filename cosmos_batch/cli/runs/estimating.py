@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.answered_before import answered_before
 from cosmos_batch.cli.runs.asked import AskedRun
 from cosmos_batch.cli.runs.findings import Findings
 from cosmos_batch.cli.runs.sample import Sampled, probe_sample
 from cosmos_batch.cli.runs.uploads import LocalUploads
 from cosmos_batch.cli.runs.worker_facts import OF_JOBS, worker_facts
 from cosmos_batch.contract.environment import DeployedPipeline
-from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.pace import typical_weight, weight_of_generation
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate, estimate_pipeline, mean_and_error
 from cosmos_batch.planning.runs.orchestration import (
@@ -37,12 +38,14 @@ class Counted:
 def estimate_run(
     deployment: Deployment,
     asked: AskedRun,
+    request: RunRequest,
     rules: RunRules,
     deployed: dict[str, DeployedPipeline],
     counted: Counted,
 ) -> RunEstimate:
-    """Return what the run will take and cost."""
+    """Return what the run will take and cost. `request` is what is written, with its place of uploaded files."""
     sampled = probe_sample(deployment.clients("s3"), counted.sample, counted.uploads.local_path)
+    before = answered_before(deployment, request, asked.sweep.varies)
     parts: list[PipelineEstimate] = []
     errors: list[float] = []
     for pipeline in rules.pipelines:
@@ -50,7 +53,8 @@ def estimate_run(
         works = [1.0] if facts.basis == OF_JOBS and pipeline.surface == "reasoner" else _works(pipeline, rules, sampled)
         work, error = mean_and_error(works)
         errors += [] if error is None else [error]
-        parts.append(estimate_pipeline(facts, counted.items, work, asked.workers))
+        left = max(0, counted.items - before.items[pipeline.id])
+        parts.append(estimate_pipeline(facts, left, work, asked.workers))
     items = counted.items * len(parts)
     shards = shards_of_items(counted.items) * len(parts)
     findings, uploads = counted.findings, counted.uploads
@@ -63,6 +67,8 @@ def estimate_run(
         uploads=len(uploads),
         upload_bytes=uploads.bytes,
         error_share=max(errors, default=None),
+        done=items - sum(part.items for part in parts),
+        done_by=before.run,
         pipelines=parts,
         gpu_dollars=sum(part.gpu_dollars for part in parts),
         starting_dollars=sum(part.starting_dollars for part in parts),

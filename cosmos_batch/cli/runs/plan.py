@@ -100,11 +100,11 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     for item in _items(asked, sources, rules, findings, sample):
         items.add(item_line(item))
     findings.refuse_wrong_lines(asked.skip_invalid)
-    counted = Counted(len(items), findings, uploads, sources.unchecked, sample.items)
-    estimate = estimate_run(deployment, asked, rules, deployed, counted)
     request = asked.request
     if request.output is not None and request.input_root is None:
         request = request.model_copy(update={"input_root": uploads.root})
+    counted = Counted(len(items), findings, uploads, sources.unchecked, sample.items)
+    estimate = estimate_run(deployment, asked, request, rules, deployed, counted)
     return PlannedRun(request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
 
 

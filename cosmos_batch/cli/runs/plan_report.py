@@ -67,8 +67,7 @@ def _inputs(estimate: RunEstimate) -> str:
 def _done(estimate: RunEstimate) -> str:
     if not estimate.done:
         return ""
-    about = "" if estimate.done_looked_up >= estimate.items else "about "
-    return f", of which {about}{estimate.done:,} are done already and cost nothing"
+    return f", of which {estimate.done:,} were answered by {estimate.done_by} and cost nothing if nothing has changed"
 
 
 def _pipeline(part: PipelineEstimate) -> str:

@@ -81,7 +81,7 @@ class RunEstimate(Model):
         default=None, description="Twice the sample's standard error: the work is that close in 95 of 100 cases"
     )
     done: int = Field(default=0, description="Items that an earlier run has answered: they cost nothing")
-    done_looked_up: int = Field(default=0, description="Items that were looked up for that; the rest follows from them")
+    done_by: str | None = Field(default=None, description="That run")
     pipelines: list[PipelineEstimate] = Field(default_factory=list)
     gpu_dollars: float = 0.0
     starting_dollars: float = 0.0

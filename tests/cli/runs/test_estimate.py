@@ -19,10 +19,10 @@ from cosmos_batch.cli.runs.sample import Sample
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.runs import RunItem, RunSummary
+from cosmos_batch.contract.runs import RunItem, RunRequest, RunSummary
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.pace import first_seconds_per_unit
-from cosmos_batch.state import RunRow
+from cosmos_batch.state import RunRow, ShardRow, Table
 from tests.cli.conftest import PIPELINE
 from tests.cli.runs.conftest import ask
 
@@ -112,6 +112,39 @@ def test_the_pace_of_an_earlier_run_is_used_by_its_tokens(plan: Plan, deployment
     assert part.basis == "the pace of earlier"
     of_8b = first_seconds_per_unit("cosmos-reason2-8b", "L40S", 1)
     assert part.worker_hours == pytest.approx(guess.worker_hours * 0.5 / of_8b), "0.5 s for each unit of work"
+
+
+def record(deployment: Deployment, request: RunRequest, succeeded: int) -> None:
+    """Write what an earlier run leaves: its row, its request and a shard that has ended."""
+    at = datetime(2026, 11, 20, tzinfo=UTC).isoformat()
+    row = RunRow(id=request.id, state="SUCCEEDED", pipelines=request.pipelines, started_at=at, origin=request.origin)
+    deployment.runs.create(row)
+    deployment.clients("s3").put_object(
+        Bucket="state", Key=f"runs/{request.id}/run.json", Body=request.model_dump_json().encode()
+    )
+    shard = ShardRow(run=request.id, shard="00000", pipeline=PIPELINE, items=11, state="ENDED", succeeded=succeeded)
+    state = {name: value for name, value in shard.model_dump(by_alias=True).items() if value != set()}
+    Table(deployment.clients("dynamodb"), "state").put_new(f"run#{request.id}", "shard#00000", state)
+
+
+@pytest.mark.usefixtures("clips")
+def test_what_an_earlier_run_has_answered_costs_nothing(plan: Plan, deployment: Deployment) -> None:
+    arguments = ("s3://assets/clips/", "--prompt", "What?")
+    first = plan(*arguments)
+    record(deployment, first.request.model_copy(update={"id": "earlier"}), succeeded=11)
+    again = plan(*arguments, "--max-dollars", "5").estimate
+    assert (again.items, again.done, again.done_by, again.gpu_dollars, again.hours) == (11, 11, "earlier", 0, 0)
+    other = plan("s3://assets/clips/", "--prompt", "Why?").estimate
+    assert (other.done, other.gpu_dollars) == (0, first.estimate.gpu_dollars)
+
+
+@pytest.mark.usefixtures("clips")
+def test_what_an_earlier_run_has_answered_in_part_is_subtracted(plan: Plan, deployment: Deployment) -> None:
+    first = plan("s3://assets/clips/")
+    record(deployment, first.request.model_copy(update={"id": "earlier"}), succeeded=5)
+    again = plan("s3://assets/clips/").estimate
+    assert again.done == 5
+    assert again.gpu_dollars == pytest.approx(first.estimate.gpu_dollars * 6 / 11)
 
 
 def test_generations_are_weighed_by_what_they_make(plan: Plan) -> None:
