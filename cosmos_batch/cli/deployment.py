@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +15,8 @@ from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.executions import execution_arn
 from cosmos_batch.state import Jobs, Runs, Table, Workers
 
+# Of one client. Runs upload, look at and read files in many threads; botocore's default is 10.
+CONNECTIONS = 64
 STACK_PREFIX = "CosmosBatch-"
 
 Clients = Callable[[str], Any]
@@ -131,8 +133,10 @@ def _output(pipeline: Pipeline, what: str) -> str:
 def environment_clients() -> Clients:
     """Return the clients of the cloud that the environment points at. boto3 alone ignores AWS_REGION."""
     import boto3
+    from botocore.config import Config
 
-    return cache(boto3.Session(region_name=os.environ.get("AWS_REGION")).client)
+    session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
+    return cache(partial(session.client, config=Config(max_pool_connections=CONNECTIONS)))
 
 
 def _outputs(cloudformation: Any) -> dict[str, str]:

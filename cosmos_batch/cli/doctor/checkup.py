@@ -52,5 +52,5 @@ def _unknown(name: str) -> Finding:
         check=f"pipeline {name}",
         verdict=Verdict.UNKNOWN,
         message="The deployment does not say what its workers are.",
-        remedy="It is older than this command line: deploy again.",
+        remedy="Ask for ssm:GetParameter on its parameters; or, if it is older than this command line, deploy again.",
     )

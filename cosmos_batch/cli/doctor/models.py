@@ -3,19 +3,17 @@
 import os
 from collections.abc import Iterator
 
-from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.findings import Finding, Verdict
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.planning.configuration import ConfigError, load_config
-from cosmos_batch.store.backup import Backup
 
 CHECK = "model"
 
 
 def check_model(deployment: Deployment, pipeline: DeployedPipeline) -> Iterator[Finding]:
     """Yield whether the model of a pipeline can be had. The first of the places that workers look in decides."""
+    from cosmos_batch.store.backup import Backup
     from cosmos_batch.store.huggingface import Hub
 
     model = pipeline.queue.identity.model
@@ -39,6 +37,9 @@ def check_model(deployment: Deployment, pipeline: DeployedPipeline) -> Iterator[
 def _token(deployment: Deployment) -> str | None:
     """Return the token of the deployment's secret; where it may not be read, that of config.json or HF_TOKEN."""
     from botocore.exceptions import BotoCoreError, ClientError
+
+    from cosmos_batch.cli.configuration import CONFIG
+    from cosmos_batch.planning.configuration import ConfigError, load_config
 
     if deployment.token_secret:
         try:

@@ -4,16 +4,16 @@ import io
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from botocore.exceptions import BotoCoreError, ClientError
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.cli.runs.range_reader import RangeReader
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.media.headers import Header, read_header
+
+if TYPE_CHECKING:
+    from cosmos_batch.media.headers import Header
 
 SAMPLE_SIZE = 200
 
@@ -22,7 +22,7 @@ class Sampled(NamedTuple):
     """An input of the sample and its header; None where there is no input, or where it cannot be read."""
 
     item: RunItem
-    header: Header | None
+    header: "Header | None"
 
 
 class Sample:
@@ -50,6 +50,9 @@ class Sample:
 
 def probe_sample(s3: Any, items: Sequence[RunItem], local_path: Callable[[str], Path | None]) -> list[Sampled]:
     """Read the headers of a sample's files, in parallel. `local_path` returns where a URI's file is on this machine."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from cosmos_batch.media.headers import read_header
 
     def probe(item: RunItem) -> Sampled:
         if item.input is None:

@@ -21,12 +21,19 @@ _FEWEST_ITEMS = 20  # of a run whose pace is believed
 def deployed_pipelines(deployment: Deployment, names: Sequence[str]) -> dict[str, DeployedPipeline]:
     """Return what the deployment's own functions know of these pipelines, of those whose parameter can be read.
 
-    Deployments before runs have no output with the parameter's name.
+    Deployments before runs have no output with the parameter's name, and a person may not be allowed to read it.
     """
+    from botocore.exceptions import ClientError
+
     parameters = {name: deployment.parameters[name] for name in names if name in deployment.parameters}
     found: dict[str, DeployedPipeline] = {}
     for name, parameter in parameters.items():
-        value = deployment.clients("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+        try:
+            value = deployment.clients("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("AccessDeniedException", "ParameterNotFound"):
+                raise
+            continue
         found[name] = DeployedPipeline.read(value)
     return found
 

@@ -189,6 +189,12 @@ def test_a_local_file_is_probed_where_it_lies(plan: Plan, clip: Path) -> None:
     assert (planned.estimate.probed, planned.estimate.uploads) == (1, 1)
 
 
+def test_a_parameter_that_is_gone_does_not_keep_from_planning(deployment: Deployment, put: Put) -> None:
+    put("a.mp4")
+    other = replace(deployment, parameters={PIPELINE: "gone"})
+    assert plan_run(other, ask(other, "s3://assets/a.mp4")).estimate.items == 1
+
+
 def test_without_the_pipelines_parameter_the_catalogue_is_used(deployment: Deployment, put: Put) -> None:
     put("a.mp4")
     older = replace(deployment, parameters={})

@@ -4,21 +4,24 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
+from botocore.exceptions import ClientError
 from pyarrow import parquet
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.runs import objects
 from cosmos_batch.cli.runs.lines import lines_of
-from cosmos_batch.cli.runs.plan import PlannedRun
+from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.seen_ids import SeenIds
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT
+from tests.cli.runs.conftest import ask
 from tests.cli.runs.test_plan import STRANGE_KEYS
 
 Items = Callable[..., Sequence[RunItem]]
@@ -92,6 +95,22 @@ def test_of_very_many_named_objects_only_the_first_are_looked_at(
     monkeypatch.setattr(objects, "HEADS_LIMIT", 1)
     lines = [{"id": str(number), "input": f"s3://assets/{number or 'a'}.mp4"} for number in range(3)]
     assert plan(manifest(tmp_path, *lines)).estimate.unchecked == 2
+
+
+def test_an_input_that_may_not_be_read_is_named(
+    deployment: Deployment, put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Closed:
+        """A fake of S3 that lets nobody read; moto has no policies here."""
+
+        def head_object(self, **_: object) -> None:
+            raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadObject")
+
+    name = manifest(tmp_path, {"id": "1", "input": "s3://assets/a.mp4"})
+    closed = replace(deployment, clients=lambda service: Closed() if service == "s3" else deployment.clients(service))
+    with pytest.raises(WrongCall, match="1 problem in"):
+        plan_run(closed, ask(closed, name))
+    assert f"{name}, line 1: input: s3://assets/a.mp4 may not be read" in capsys.readouterr().err
 
 
 def test_a_manifest_that_is_gone_is_named(plan: Plan) -> None:
