@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import generator_start, true_generator
-from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for, words
+from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for, words
 from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
@@ -97,7 +97,9 @@ def main() -> None:
         )
 
 
-def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path) -> None:
+def measure(
+    workload: GeneratorWorkload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path
+) -> None:
     """Run the steps in their order, and add their results to those in the file `into`."""
     model = true_generator.build(workload.shape, work / "models")
     results: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
@@ -132,7 +134,9 @@ def measure(workload: Workload, steps: Sequence[str], only: Sequence[str], engin
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def _measures(model: Path, workload: Workload, only: Sequence[str], work: Path, workload_record: dict[str, Any]) -> Any:
+def _measures(
+    model: Path, workload: GeneratorWorkload, only: Sequence[str], work: Path, workload_record: dict[str, Any]
+) -> Any:
     """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
     references = {size: work / f"baseline-{workload.shape}-{size}.npy" for size in workload.sizes}
@@ -195,13 +199,13 @@ def _with(
     return accelerated
 
 
-def _prepared(checkpoint: LoadedCheckpoint, workload: Workload, size: str) -> PreparedGeneration:
+def _prepared(checkpoint: LoadedCheckpoint, workload: GeneratorWorkload, size: str) -> PreparedGeneration:
     return settle_prompt_length(
         checkpoint, prepare(generation_for(workload, size), GenerationFiles(None, {}), lambda: None)
     )
 
 
-def _tokens(checkpoint: LoadedCheckpoint, workload: Workload) -> tuple[list[int], list[int]]:
+def _tokens(checkpoint: LoadedCheckpoint, workload: GeneratorWorkload) -> tuple[list[int], list[int]]:
     results: tuple[list[int], list[int]] = checkpoint.omni.tokenize_prompt(
         words(workload), words(workload, "not"), num_frames=workload.frames, height=64, width=64, fps=24.0
     )
@@ -279,7 +283,7 @@ def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     return {"largest": int(apart.max()), "mean": round(float(apart.mean()), 4)}
 
 
-def _memory(model: Path, workload: Workload) -> dict[str, Any]:
+def _memory(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
     """Return the peak memory of two steps with all accelerations. All steps need the same memory."""
     checkpoint = _with(_load(model), Accelerations())
     results = {}
@@ -290,7 +294,7 @@ def _memory(model: Path, workload: Workload) -> dict[str, Any]:
     return results
 
 
-def _kernels(model: Path, workload: Workload) -> dict[str, Any]:
+def _kernels(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
     """Return the GPU seconds by kind of kernel for a generation of two steps."""
     checkpoint, brief = _with(_load(model), Accelerations()), replace(workload, steps=2)
     one, results = Measure("default", checkpoint.accelerations), {}

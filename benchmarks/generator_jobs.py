@@ -13,7 +13,7 @@ JOB_ID = "benchmark"
 
 
 @dataclass(frozen=True)
-class Workload:
+class GeneratorWorkload:
     """One video from text.
 
     Attributes
@@ -38,16 +38,18 @@ class Workload:
     seed: int = 1
 
 
-TINY = Workload("tiny", ("64x48", "96x64"), ("64x48",), frames=9, steps=3, words=40)
-NANO = Workload("nano", ("320x192", "832x480"), ("320x192", "832x480", "1280x720"), frames=189, steps=35, words=370)
+TINY = GeneratorWorkload("tiny", ("64x48", "96x64"), ("64x48",), frames=9, steps=3, words=40)
+NANO = GeneratorWorkload(
+    "nano", ("320x192", "832x480"), ("320x192", "832x480", "1280x720"), frames=189, steps=35, words=370
+)
 
 
-def words(workload: Workload, which: str = "so") -> str:
+def words(workload: GeneratorWorkload, which: str = "so") -> str:
     """Return a prompt. Prompts with different first words have separate cache entries."""
     return " ".join([which, *(f"w{number}" for number in range(workload.words))])
 
 
-def generation_for(workload: Workload, size: str) -> Generation:
+def generation_for(workload: GeneratorWorkload, size: str) -> Generation:
     """Return the generation as the plan function settles it."""
     width, height = (int(one) for one in size.split("x"))
     parameters = {

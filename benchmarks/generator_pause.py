@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import true_generator
-from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for
+from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
@@ -59,7 +59,7 @@ def main() -> None:
     print(json.dumps(results, indent=1))
 
 
-def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -> dict[str, Any]:
+def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work: Path) -> dict[str, Any]:
     """Run one job that is not counted, and then the jobs to measure, with two at a time in the engine."""
     engine: Any = create_engine(ENGINE)
     engine.guardrails = False
@@ -86,7 +86,7 @@ def measure(model: Path, workload: Workload, size: str, jobs: int, work: Path) -
     }
 
 
-async def _made(engine: Any, workload: Workload, size: str, count: int, work: Path) -> list[Seen]:
+async def _made(engine: Any, workload: GeneratorWorkload, size: str, count: int, work: Path) -> list[Seen]:
     """Return the step times of each job, in the order of generation."""
     seen = {f"job-{number}": Seen() for number in range(count)}
     looking = asyncio.ensure_future(_look(engine, workload.steps, seen))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.child_output import last_json_object
-from benchmarks.generator_jobs import NANO, TINY, Workload, generation_for
+from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.reasoner_start import forget_files
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -26,7 +26,7 @@ from cosmos_batch.engines.job_files import GenerationFiles
 BEGAN = time.time()
 
 
-def measure(engine: str, model: Path, workload: Workload, work: Path) -> dict[str, Any]:
+def measure(engine: str, model: Path, workload: GeneratorWorkload, work: Path) -> dict[str, Any]:
     """Measure a start without compiled code, one with the code of the first, and whole jobs. The cache folder keeps its
     path."""
     caches = work / "compiled"
@@ -37,7 +37,7 @@ def measure(engine: str, model: Path, workload: Workload, work: Path) -> dict[st
     }
 
 
-def _start(engine: str, model: Path, workload: Workload, caches: Path, *more: str) -> dict[str, Any]:
+def _start(engine: str, model: Path, workload: GeneratorWorkload, caches: Path, *more: str) -> dict[str, Any]:
     forgotten = forget_files()
     began = time.time()
     command = [
@@ -71,21 +71,21 @@ def main() -> None:
     print(*engine.startup_logs, sep="\n", file=sys.stderr)
 
 
-async def _jobs(engine: Any, workload: Workload, whole: bool) -> dict[str, Any]:
+async def _jobs(engine: Any, workload: GeneratorWorkload, whole: bool) -> dict[str, Any]:
     brief = replace(workload, steps=2)
     first, again = [{size: await _seconds(engine, brief, size) for size in workload.sizes} for _ in range(2)]
     result = {size: await _make(engine, workload, size) for size in workload.sizes} if whole else {}
     return {"firstJob": first, "resident": again, "whole": result}
 
 
-async def _seconds(engine: Any, workload: Workload, size: str) -> float:
+async def _seconds(engine: Any, workload: GeneratorWorkload, size: str) -> float:
     """Return the seconds of a whole job."""
     began = time.monotonic()
     await _make(engine, workload, size)
     return round(time.monotonic() - began, 3)
 
 
-async def _make(engine: Any, workload: Workload, size: str) -> dict[str, float]:
+async def _make(engine: Any, workload: GeneratorWorkload, size: str) -> dict[str, float]:
     """Generate one job, and return the seconds of each phase."""
     with tempfile.TemporaryDirectory() as folder:
         result = await engine.generate(generation_for(workload, size), GenerationFiles(None, {}), Path(folder))

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import reasoner_start, reasoner_worker, true_shapes
 from benchmarks.child_output import last_json_object
 from benchmarks.machine import machine
-from benchmarks.reasoner_clips import Workload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.reasoner_clips import ReasonerWorkload, frames_of, make_clips, make_job, prepare_all
 from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
@@ -32,7 +32,7 @@ from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment
 from cosmos_batch.planning.questions import ANSWERING
 
-TINY = Workload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
+TINY = ReasonerWorkload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)
 STEPS = ("start", "raw", "process", "worker")
 PROCESSES = 3
@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
     options = parser.parse_args()
-    workload = TINY if options.shape == "tiny" else Workload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    workload = (
+        TINY if options.shape == "tiny" else ReasonerWorkload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    )
     if options.passes is not None:
         workload = replace(workload, passes=options.passes)
     if options.levels is not None:
@@ -66,7 +68,7 @@ def measure_tiny() -> None:
         measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
 
 
-def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, results: dict[str, Any]) -> None:
+def measure(workload: ReasonerWorkload, steps: Sequence[str], work: Path, into: Path, results: dict[str, Any]) -> None:
     """Run the steps in their order, and add their results to `found`."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
@@ -96,7 +98,7 @@ def measure(workload: Workload, steps: Sequence[str], work: Path, into: Path, re
     tempfile.tempdir = None
 
 
-def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch: Path) -> Any:
+def _raw(step: str, model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> Any:
     """Run raw vLLM. Step `raw`: all clips in one process, a warm-up and then passes; otherwise one clip per process."""
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:
         folder = Path(temporary)
@@ -111,7 +113,7 @@ def _raw(step: str, model: Path, clips: list[Path], workload: Workload, scratch:
 
 
 def _questions(
-    model: Path, clips: list[Path], workload: Workload, folder: Path, prefixes: list[str]
+    model: Path, clips: list[Path], workload: ReasonerWorkload, folder: Path, prefixes: list[str]
 ) -> list[list[dict[str, str]]]:
     """Return for each pass and clip: system prompt, prompt, and where the frames lie."""
     reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
@@ -126,7 +128,9 @@ def _questions(
     ]
 
 
-def _ask_raw(model: Path, passes: list[list[dict[str, str]]], workload: Workload, folder: Path) -> dict[str, Any]:
+def _ask_raw(
+    model: Path, passes: list[list[dict[str, str]]], workload: ReasonerWorkload, folder: Path
+) -> dict[str, Any]:
     request = {
         "model": str(model),
         "template": chat_template(model),

@@ -23,7 +23,7 @@ _STAMP = 16  # pixels, of a square that no two clips have alike
 
 
 @dataclass(frozen=True)
-class Workload:
+class ReasonerWorkload:
     """The workload for one model.
 
     Attributes
@@ -76,7 +76,7 @@ def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
         container.mux(stream.encode())
 
 
-def make_job(number: int, clip: Path, workload: Workload, prefix: str = "") -> Job:
+def make_job(number: int, clip: Path, workload: ReasonerWorkload, prefix: str = "") -> Job:
     """Return a job as the plan function makes it. Its prompt begins with `prefix`, so that no prefix cache holds it."""
     now = datetime.now(UTC)
     return Job(

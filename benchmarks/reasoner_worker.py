@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.instant_aws import InstantAws
-from benchmarks.reasoner_clips import Workload, make_job
+from benchmarks.reasoner_clips import ReasonerWorkload, make_job
 from benchmarks.resident import drained, serving
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_files import input_paths
@@ -31,13 +31,13 @@ _ROUNDS = 2  # of requests for each place in flight
 _STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
+def measure(model: Path, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
     """Return load time and log lines, clips per second of each pass, and the server's figures at each load."""
     with _forced_length():
         return asyncio.run(_measure(model, clips, workload))
 
 
-async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[str, Any]:
+async def _measure(model: Path, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
     aws = InstantAws([], {clip.name: clip.read_bytes() for clip in clips}, SECONDS_PER_CALL)
     engine: Any = VllmEngine()
     began = time.monotonic()
@@ -51,7 +51,7 @@ async def _measure(model: Path, clips: list[Path], workload: Workload) -> dict[s
     return results
 
 
-async def _pass(aws: InstantAws, clips: list[Path], workload: Workload, prefix: str) -> dict[str, Any]:
+async def _pass(aws: InstantAws, clips: list[Path], workload: ReasonerWorkload, prefix: str) -> dict[str, Any]:
     """Send all clips at once, and return the figures of the pass."""
     print(f"worker: {prefix}", file=sys.stderr, flush=True)
     done, reported_before = aws.deleted, len(aws.reported)
@@ -82,7 +82,7 @@ class _Seen:
     tokens: int
 
 
-async def _level(engine: Any, clips: list[Path], workload: Workload, level: int) -> dict[str, float]:
+async def _level(engine: Any, clips: list[Path], workload: ReasonerWorkload, level: int) -> dict[str, float]:
     """Keep a number of requests in flight: each is decoded, sent, and followed by the next."""
     count = max(_ROUNDS * level, 4)
     numbers = iter(range(count))

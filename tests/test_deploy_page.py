@@ -29,7 +29,7 @@ def test_every_licence_is_named(repository: str) -> None:
     assert f"[{repository}](https://huggingface.co/{repository})" in PAGE
 
 
-def test_every_command_of_ours_is_one() -> None:
+def test_every_cosmos_batch_command_on_the_page_exists() -> None:
     commands = re.findall(r"^(?:\w+=\S+ )?cosmos-batch (.+)$", PAGE, re.MULTILINE)
     assert "models put nvidia/Cosmos-Reason2-2B" in commands
     for command in commands:
@@ -71,7 +71,7 @@ def test_what_it_points_to_exists(target: str) -> None:
 @pytest.mark.parametrize(
     "field", re.findall(r"`(?:app\.cosmosBatch\.)?((?:network|storage|worker|operations)\.\w+)`", PAGE)
 )
-def test_each_field_that_it_names_is_one(field: str) -> None:
+def test_each_configuration_field_on_the_page_exists(field: str) -> None:
     block, name = field.split(".")
     settings = type(getattr(Config().own, block))
     assert name in {one.alias for one in settings.model_fields.values()}

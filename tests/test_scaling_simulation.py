@@ -25,7 +25,7 @@ def test_one_file_starts_one_worker(outcomes: list[Outcome]) -> None:
     assert (outcomes[ONE].started, outcomes[ONE].most) == (1, 1)
 
 
-def test_a_thousand_files_are_one_workers_work(outcomes: list[Outcome]) -> None:
+def test_a_thousand_files_are_the_work_of_one_worker(outcomes: list[Outcome]) -> None:
     """Five minutes of an L40S at a full batch: the start of a second one would take longer."""
     assert outcomes[THOUSAND].started == 1
 
@@ -46,7 +46,7 @@ def test_large_jobs_get_the_workers_that_their_weight_wants(outcomes: list[Outco
     assert outcomes[MIXED].most == 12
 
 
-def test_no_worker_is_started_where_one_has_just_left(outcomes: list[Outcome]) -> None:
+def test_no_worker_is_started_where_a_worker_has_just_left(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         assert outcome.started == outcome.most, outcome.name
 
@@ -63,5 +63,5 @@ def test_the_pace_of_slower_jobs_is_learnt_while_they_are_done() -> None:
     assert outcome.started > 4
 
 
-def test_the_plot_in_the_documentation_is_the_one_that_the_command_makes(outcomes: list[Outcome]) -> None:
+def test_the_plot_in_the_documentation_is_the_plot_that_the_command_makes(outcomes: list[Outcome]) -> None:
     assert PLOT.read_text(encoding="utf-8") == plot(outcomes), "run: python -m benchmarks.scaling"

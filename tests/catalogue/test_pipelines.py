@@ -57,7 +57,7 @@ def requests_at_once(pipeline: Pipeline, gpu_memory_gb: int) -> float:
 
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
-def test_a_request_that_fills_the_context_fits_the_smallest_gpu_and_several_fit_the_usual_one(
+def test_a_request_that_fills_the_context_fits_the_smallest_gpu_and_several_fit_the_usual_gpu(
     pipeline: Pipeline,
 ) -> None:
     assert requests_at_once(pipeline, pipeline.min_gpu_memory_gb) >= 1

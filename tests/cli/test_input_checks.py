@@ -61,7 +61,7 @@ def test_a_name_with_a_line_break_is_refused(folder: Path) -> None:
         input_checks.checked_path(str(path))
 
 
-def test_without_a_prompt_the_default_one_is_used() -> None:
+def test_without_a_prompt_the_default_prompt_is_used() -> None:
     assert input_checks.checked_prompt(None) == "Caption the video in detail."
 
 

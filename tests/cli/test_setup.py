@@ -130,7 +130,7 @@ def test_vllm_for_a_gpu_is_that_of_the_image_beside_all_that_is_there(
     assert len(calls) == 1, "the tests' CPU build would take its place"
 
 
-def test_without_a_gpu_there_is_no_vllm_for_one(install_vllm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_no_vllm_for_gpus_is_installed(install_vllm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install_vllm, "has_nvidia_gpu", lambda: False)
     with pytest.raises(SystemExit, match="no NVIDIA GPU"):
         install_vllm.main(["gpu"])

@@ -65,7 +65,7 @@ def test_the_error_of_the_last_worker_is_shown(workers: Workers) -> None:
     assert "No token is set." in str(find_worker_failure(workers))
 
 
-def test_while_another_one_starts_that_is_the_next_try(workers: Workers) -> None:
+def test_a_worker_that_is_starting_is_the_next_try(workers: Workers) -> None:
     fail(workers, "w1", NO_HUB)
     workers.submitted("w2", "definition")
     assert str(find_worker_failure(workers)).endswith("Another worker is being started.")

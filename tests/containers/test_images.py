@@ -173,7 +173,7 @@ def test_a_lock_holds_what_its_image_asks_for_and_installs_on_its_target(lock: P
     assert f"Would install {len(re.findall('^[a-z0-9].*==', text, re.MULTILINE))} packages" in answer.stderr
 
 
-def test_cuda_is_the_one_that_the_name_of_a_lock_says() -> None:
+def test_cuda_is_the_version_in_the_name_of_the_lock() -> None:
     for lock in LOCKS:
         runtimes = re.findall(r"^nvidia-cuda-runtime(?:-cu12)?==(\d+\.\d+)", lock.read_text(), re.MULTILINE)
         if runtimes:

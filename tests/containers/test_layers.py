@@ -69,7 +69,7 @@ def test_no_layer_is_much_larger_than_the_others_although_two_packages_are(insta
     assert max(sizes) <= 1.5 * total / 4 and sum(sizes) == total
 
 
-def test_there_are_as_many_layers_as_the_dockerfile_copies_even_of_one_file(tmp_path: Path) -> None:
+def test_there_are_as_many_layers_as_the_dockerfile_copies_even_of_a_single_file(tmp_path: Path) -> None:
     write(tmp_path / "root" / "opt" / "file", 1)
     distribute(5, tmp_path / "layers", tmp_path / "root", [tmp_path / "root" / "opt"])
     assert sorted(path.name for path in (tmp_path / "layers").iterdir()) == ["1", "2", "3", "4", "5"]

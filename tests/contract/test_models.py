@@ -181,7 +181,7 @@ def test_fields_that_do_not_apply_are_absent_from_the_document() -> None:
     assert (said["data"], said["dataError"]) == (None, "holds no JSON")
 
 
-def test_the_times_of_frames_are_on_one_line_of_the_document() -> None:
+def test_the_times_of_frames_are_on_a_single_line_of_the_document() -> None:
     text = document(frame_times=[0.0, 0.25, 0.5]).to_json()
     assert '  "frameTimes": [0.0, 0.25, 0.5],\n' in text
     assert json.loads(text)["frameTimes"] == [0.0, 0.25, 0.5]

@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_checkpoint_has_the_layout_of_the_real_one(tmp_path: Path) -> None:
+def test_the_checkpoint_has_the_layout_of_the_real_checkpoint(tmp_path: Path) -> None:
     folder = build_random_checkpoint(tmp_path / "models")
     assert folder == tmp_path / "models" / NAME
     assert "random" in folder.name

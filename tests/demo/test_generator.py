@@ -16,7 +16,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_generator_has_the_layout_of_the_real_one_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_the_generator_has_the_layout_of_the_real_generator_and_the_same_bytes_each_time(tmp_path: Path) -> None:
     folder = build_random_generator(tmp_path / "a")
     assert folder == tmp_path / "a" / GENERATOR_NAME and "random" in folder.name
     assert {path.name for path in folder.iterdir()} == PARTS

@@ -52,7 +52,7 @@ def test_what_is_no_input_by_its_name(app: App, key: str, words: str) -> None:
     assert words in refused(app, key=key)["message"]
 
 
-def test_a_prompt_over_its_limit_is_refused_and_one_just_under_is_answered(app: App, picture: Path) -> None:
+def test_a_prompt_over_its_limit_is_refused_and_a_prompt_just_under_is_answered(app: App, picture: Path) -> None:
     app.upload("asset-1/p.png", picture)
     longest = "ü" * (16 * 1024)  # 32 KB of UTF-8
     error = refused(app, key="asset-1/p.png", parameters={"prompt": longest + "!"})

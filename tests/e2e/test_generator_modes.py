@@ -239,7 +239,7 @@ def test_the_demo_names_its_output_and_its_document_generates_it_again(
     assert again.read_bytes() == files["video"].read_bytes()
 
 
-def test_one_worker_served_them_all(running: Running) -> None:
+def test_a_single_worker_served_every_mode(running: Running) -> None:
     documents = [running.document(name) for name in ASKED]
     assert len({document.batch_job_id for document in documents}) == 1, "the model was loaded once"
     seeds = [document.generation.seed for document in documents]

@@ -181,7 +181,9 @@ def test_two_files_return_two_documents_and_one_callback(app: App, picture: Path
     assert documents["left"]["inputVersionId"] == wanted
 
 
-def test_the_good_file_of_a_mixed_run_reaches_the_asset_and_the_bad_one_is_named_there(app: App, picture: Path) -> None:
+def test_the_good_file_of_a_mixed_run_reaches_the_asset_and_the_bad_file_is_named_there(
+    app: App, picture: Path
+) -> None:
     put(app, "good/p.png", picture)
     workflow = Workflow.of(app)
     arn = workflow.start({"good/p.png": None, "never/there.png": None})

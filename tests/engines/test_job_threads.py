@@ -17,7 +17,7 @@ def job_of(size: int, *more: int) -> Job:
     return job.model_copy(update={"input": first, "more_inputs": others})
 
 
-def test_small_files_do_not_wait_for_large_ones() -> None:
+def test_small_files_do_not_wait_for_large_files() -> None:
     preparing, ended = MediaThreads(), threading.Event()
 
     async def scene() -> None:

@@ -150,7 +150,7 @@ def test_the_machines_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("version", ["v20.20.2", "what?", None])
-def test_the_bundled_node_is_taken_for_an_old_one_or_none(
+def test_the_bundled_node_is_taken_for_an_old_node_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
 ) -> None:
     put_node(tmp_path, version, monkeypatch) if version else monkeypatch.setenv("PATH", str(tmp_path))

@@ -113,7 +113,7 @@ def test_user_data_is_a_mime_archive_that_cloudformation_encodes(assembly: Assem
     assert json.dumps(SETUP.read_text())[1:-1] in archive
 
 
-def test_spot_instances_of_all_types_come_first_and_on_demand_ones_after_them() -> None:
+def test_spot_instances_of_all_types_come_first_and_on_demand_instances_after_them() -> None:
     spot, *on_demand = environments_in_order(example("spot"), "cosmosreason22b")
     resources = spot["ComputeResources"]
     assert (resources["Type"], resources["AllocationStrategy"]) == ("SPOT", "SPOT_PRICE_CAPACITY_OPTIMIZED")

@@ -224,7 +224,7 @@ class TestReasoners:
     """Tests of the reasoners of `examples/everything.json`."""
 
     @pytest.mark.parametrize(("pipeline", "gpus"), list(zip(REASONERS, "1114", strict=True)))
-    def test_one_gpu_is_one_replica_and_more_share_the_weights(self, pipeline: str, gpus: str) -> None:
+    def test_a_gpu_is_one_replica_and_more_gpus_share_the_weights(self, pipeline: str, gpus: str) -> None:
         assert asked(pipeline.replace("-", ""))["GPU"] == gpus
 
     @pytest.mark.parametrize("pipeline", REASONERS)

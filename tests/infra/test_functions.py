@@ -39,7 +39,7 @@ def environ(function: Resource) -> dict[str, str]:
     return {name: resolve(value) for name, value in function["Environment"]["Variables"].items()}
 
 
-def test_one_function_of_each_module_and_a_vams_for_each_pipeline(assembly: Assembly) -> None:
+def test_each_module_has_a_function_and_each_pipeline_a_vams_function(assembly: Assembly) -> None:
     counts = {module: len(functions(assembly, module)) for module in MODELS}
     assert counts == dict.fromkeys(MODELS, 1) | {"vams": len(PIPELINES)}
     assert len(assembly.properties("Pipelines", "Lambda::Function")) == sum(counts.values())

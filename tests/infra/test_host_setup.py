@@ -84,7 +84,7 @@ def test_what_fails_leaves_no_folder_that_looks_right(tmp_path: Path, broken: st
     assert not [call for call in host.called if call.startswith("install")]
 
 
-def test_ecs_lets_a_worker_stop_cleanly_pulls_an_image_once_and_removes_old_ones(tmp_path: Path) -> None:
+def test_ecs_lets_a_worker_stop_cleanly_pulls_an_image_once_and_removes_old_images(tmp_path: Path) -> None:
     host = Host(tmp_path, [])
     host.set_up()  # also where there is no disk
     assert host.ecs_config == ["ECS_CONTAINER_STOP_TIMEOUT=120s", "ECS_IMAGE_PULL_BEHAVIOR=once"]

@@ -162,7 +162,7 @@ def test_the_name_of_the_project_is_an_output(assembly: Assembly) -> None:
     assert "ReasonerCodeBuildProject" in outputs
 
 
-def test_workers_without_a_way_out_do_not_keep_builds_from_one() -> None:
+def test_builds_reach_the_internet_where_workers_do_not() -> None:
     assert "VpcConfig" not in example("vpc-only").one("Images", "CodeBuild::Project")
 
 

@@ -113,7 +113,7 @@ class TestCustomerKey:
         assert not assembly.resources("Storage", "KMS::Key")
         assert all(text == f'"{arn}"' for text in encryption_of(assembly, "SQS::Queue").values())
 
-    def test_without_one_every_store_is_encrypted_all_the_same(self) -> None:
+    def test_without_a_customer_key_every_store_is_encrypted_all_the_same(self) -> None:
         assembly = example("everything")
         assert not assembly.resources("Storage", "KMS::Key")
         assert all(queue["SqsManagedSseEnabled"] for queue in assembly.properties("Pipelines", "SQS::Queue"))

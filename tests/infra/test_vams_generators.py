@@ -50,7 +50,7 @@ def test_files_and_text_have_a_pipeline_each(bundles: dict[str, dict[str, Any]])
         assert bundle["pipeline"]["systemConfig"]["inputFileArity"] == arities[name]
 
 
-def test_both_invoke_the_one_function() -> None:
+def test_both_registrations_invoke_the_same_function() -> None:
     registrations = generators()
     assert registrations[NANO]["resourceOverrides"] == registrations[f"{NANO}-text"]["resourceOverrides"]
 
@@ -108,7 +108,7 @@ def test_what_a_form_asks_is_read(bundles: dict[str, dict[str, Any]]) -> None:
         assert keys_of_configuration({**fixed, **dict.fromkeys(tags, "")}, pipeline).keys() <= {"COSMOS3_TASK_MODE"}
 
 
-def test_2_5_has_one_each() -> None:
+def test_vams_2_5_has_a_registration_for_each_output_type() -> None:
     registrations = generators(version="2.5", orchestrationBusName=None)
     assert {name: registration["outputType"] for name, registration in registrations.items()} == {
         NANO: ".mp4",

@@ -39,7 +39,7 @@ def test_frames_are_sampled_at_the_rate(tmp_path: Path, fps: float, count: int) 
 
 
 @pytest.mark.parametrize("extension", media_files.CODECS)
-def test_each_frame_is_the_one_that_its_index_names(tmp_path: Path, extension: str) -> None:
+def test_each_frame_is_the_frame_that_its_index_names(tmp_path: Path, extension: str) -> None:
     clip = sample(media_files.video(tmp_path / f"clip{extension}"), 4)
     assert [clip.indices[0], clip.indices[-1]] == [0, 39]
     for frame, index in zip(clip.frames, clip.indices, strict=True):

@@ -163,7 +163,7 @@ def test_broadcast_rates_are_exact(fps: float, rate: Fraction) -> None:
 
 
 @given(st.floats(0.01, 240))
-def test_every_exact_rate_is_near_the_rounded_one(fps: float) -> None:
+def test_every_exact_rate_is_near_the_rounded_rate(fps: float) -> None:
     assert float(exact_rate(fps)) == pytest.approx(fps, rel=5e-4, abs=5e-4)
 
 

@@ -94,7 +94,7 @@ def test_distilled_checkpoints_are_recognized_by_name(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["nvidia/Cosmos3-Super-Text2Image", "/4Step/Cosmos3-Nano", "me/Footstep-Nano"])
-def test_other_checkpoints_are_not_taken_for_distilled_ones(model: str) -> None:
+def test_other_checkpoints_are_not_taken_for_distilled_checkpoints(model: str) -> None:
     assert not is_distilled_name(model)
 
 

@@ -58,7 +58,7 @@ def test_an_attempt_counts_once_if_its_response_was_lost(jobs: Jobs, lost_respon
     assert (opened.attempts, opened.open_attempt) == (1, SHARED)
 
 
-def test_a_repeated_attempt_does_not_replace_a_later_one(jobs: Jobs) -> None:
+def test_a_repeated_attempt_does_not_replace_a_later_attempt(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.open_attempt("j", SOLO)
     assert jobs.open_attempt("j", SHARED).open_attempt == SOLO
@@ -144,7 +144,7 @@ def test_a_failed_attempt_counts_and_makes_a_suspect(jobs: Jobs) -> None:
     assert (job_row.attempts, job_row.suspect, job_row.state, job_row.last_error) == (1, True, "PLANNED", ERROR)
 
 
-def test_one_attempt_wins(jobs: Jobs) -> None:
+def test_a_single_attempt_of_a_job_wins(jobs: Jobs) -> None:
     jobs.open_attempt("j", SHARED)
     jobs.open_attempt("j", SOLO)
     assert jobs.commit("j", "solo", GOOD).winner == "solo"

@@ -22,7 +22,7 @@ def test_the_first_recorded_commit_is_kept(revisions: Revisions) -> None:
     assert recorded is not None and recorded.commit == "one"
 
 
-def test_a_commit_is_replaced_unless_one_was_recorded_since(revisions: Revisions) -> None:
+def test_a_commit_is_replaced_unless_another_was_recorded_since(revisions: Revisions) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     revisions.record(MODEL, "main", "one")
     assert revisions.record(MODEL, "main", "two", unless_since=long_ago).commit == "one"

@@ -182,7 +182,7 @@ def test_invalidation_drops_both_copies_of_that_model_and_no_other(
     assert keys() == others_keys
 
 
-def test_invalidation_of_a_commit_drops_it_and_the_replaced_one_alone(
+def test_invalidation_of_a_commit_drops_it_and_the_replaced_commit_alone(
     hub: Hub, store: ModelStore, root: Path, checkpoint: Path, keys: Keys
 ) -> None:
     commits = []

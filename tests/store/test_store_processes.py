@@ -135,7 +135,7 @@ def test_a_worker_killed_before_it_publishes_leaves_no_copy(
     assert {path.name for path in stored.path.parent.iterdir()} == {".lock", stored.commit}
 
 
-def test_a_worker_killed_during_a_backup_leaves_none_and_the_next_one_makes_it(
+def test_a_worker_killed_during_a_backup_leaves_none_and_the_next_worker_makes_it(
     hub: Hub, start: Start, store: ModelStore, root: Path, s3_url: str, keys: Callable[[], list[str]]
 ) -> None:
     with FaultyS3(s3_url) as faulty:

@@ -22,7 +22,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Path | None, in
     return runs
 
 
-def test_the_first_stage_starts_from_nothing_and_each_other_one_from_the_one_before(
+def test_the_first_stage_starts_from_nothing_and_each_other_stage_from_the_stage_before(
     trained: list[tuple[Path, Path | None, int]], tmp_path: Path
 ) -> None:
     last = run_stages(tmp_path, 1, 1500, False)

@@ -41,7 +41,7 @@ def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalG
         (2, A100, "cfg 2"),
     ],
 )
-def test_the_plan_is_the_deployed_one_or_fits_the_memory_of_another_gpu(
+def test_the_plan_is_the_deployed_plan_or_fits_the_memory_of_another_gpu(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, plan: str
 ) -> None:
     assert shared(bench, monkeypatch, gpus, gpu, "vllm-omni") == plan

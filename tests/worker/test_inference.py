@@ -81,7 +81,7 @@ def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, place
     assert len(bench.stepfunctions.calls_of("success")) == 6 and engine.most <= places
 
 
-def test_an_exclusive_slot_waits_for_holders_and_goes_before_later_ones() -> None:
+def test_an_exclusive_slot_waits_for_holders_and_goes_before_later_holders() -> None:
     order: list[str] = []
 
     async def use(slots: Slots, name: str, alone: bool, seconds: float) -> None:

@@ -7,7 +7,7 @@ import pytest
 from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
 
 
-def test_a_message_of_newer_code_is_distinguished_from_an_invalid_one() -> None:
+def test_a_message_of_newer_code_is_distinguished_from_an_invalid_message() -> None:
     with pytest.raises(NewerSchema):
         read_message({"Body": json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {"new": "shape"}})})
     with pytest.raises(InvalidMessage) as raised:

@@ -32,7 +32,7 @@ def test_the_folder_is_removed_after_an_error_too(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_of_killed_workers_are_removed_and_of_running_ones_kept(tmp_path: Path) -> None:
+def test_folders_of_killed_workers_are_removed_and_of_running_workers_kept(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
     (tmp_path / "killed" / "clip.mp4").write_bytes(b"x")
     (tmp_path / "living").mkdir()

@@ -106,7 +106,7 @@ def test_each_phase_of_a_start_is_logged_and_measured(
     assert "boot 0.2 s, model" in line and "graphs 1.5 s" in line
 
 
-def test_an_engine_without_phases_is_logged_as_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_without_phases_is_logged_as_a_single_phase(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     bench.worker().run()
     assert list(call(caplog.records)) == ["host", "boot", "model", "engine"]

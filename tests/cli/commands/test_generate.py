@@ -198,7 +198,7 @@ def test_a_request_in_s3_is_read_by_plan(omni: Deployment, stepfunctions: FakeSt
     assert sent["pipeline"] == TO_IMAGE
 
 
-def test_the_smallest_that_does_the_mode_is_taken_or_the_named_one(
+def test_the_smallest_pipeline_for_the_mode_is_taken_or_the_named_pipeline(
     omni: Deployment, stepfunctions: FakeStepFunctions
 ) -> None:
     assert submitted(stepfunctions, "--prompt", "x", "--mode", "t2i")["pipeline"] == NANO

@@ -113,7 +113,7 @@ def test_an_unknown_job_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("status", ["FAILED", "ABORTED", "TIMED_OUT"])
-def test_an_error_comes_from_the_row_if_it_has_one(
+def test_an_error_comes_from_the_row_if_the_row_has_an_error(
     deployment: Deployment,
     job: Job,
     stepfunctions: FakeStepFunctions,

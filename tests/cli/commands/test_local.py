@@ -126,7 +126,7 @@ def test_a_cloud_that_another_command_started_for_itself_is_not_used(clouds: dic
     assert not clouds["running"].stopped
 
 
-def test_a_standing_cloud_without_a_deployment_is_left_without_one(
+def test_a_standing_cloud_without_a_deployment_gets_none(
     clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, deployment: Deployment
 ) -> None:
     clouds["running"] = Cloud()
@@ -171,7 +171,7 @@ def test_down_stops_what_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixt
     assert clouds["running"].stopped
 
 
-def test_status_says_whether_one_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_whether_a_cloud_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "status"]) == 1
     clouds["running"] = Cloud()
     assert main(["local", "status"]) == 0

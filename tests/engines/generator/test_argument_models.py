@@ -36,7 +36,7 @@ def record(engine: ModuleType) -> Record:
     return record
 
 
-def test_requests_equal_the_accepted_ones_on_record(engine: ModuleType, record: Record) -> None:
+def test_requests_equal_the_recorded_requests_that_were_accepted(engine: ModuleType, record: Record) -> None:
     accepted = {name: one["sent"] for name, one in record["accepted"].items()}
     for name, sent in engine.sent().items():
         assert accepted.get(name) == sent, f"{name}: run scripts/argument_models.py"

@@ -97,7 +97,7 @@ def test_a_refused_or_failed_request_leaves_the_others_alone(ask: Run) -> None:
     assert isinstance(fine, Answer)
 
 
-def test_a_process_that_crashes_ends_the_group_and_the_next_job_starts_a_new_one(
+def test_a_process_that_crashes_ends_the_group_and_the_next_job_starts_a_new_group(
     ask: Run, framework: FrameworkReasoner
 ) -> None:
     before = framework._served._server

@@ -60,7 +60,9 @@ def test_pixels_of_several_images_are_in_order(checkpoint: Checkpoint, tmp_path:
     assert red_of.round().tolist() == [[1, -1, -1], [-1, -1, 1], [-1, -1, -1]]
 
 
-def test_files_share_one_budget_and_small_ones_leave_theirs(checkpoint: Checkpoint, clip: Path, tmp_path: Path) -> None:
+def test_files_share_a_pixel_budget_and_small_files_leave_their_rest(
+    checkpoint: Checkpoint, clip: Path, tmp_path: Path
+) -> None:
     """NVIDIA's limit holds for all files together, and a file's size decides its share, not its position."""
     sight, small = MediaLimits.from_processor(checkpoint.processor), media_files.image(tmp_path / "small.png", 64, 64)
     tokens = 300

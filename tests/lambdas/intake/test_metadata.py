@@ -18,7 +18,7 @@ PROMPT, PIPELINE = "COSMOS_REASON_PROMPT", "COSMOS_PIPELINE"
 
 
 @given(TEXT)
-def test_what_s3_encodes_in_one_word_is_decoded(text: str) -> None:
+def test_what_s3_encodes_in_a_single_word_is_decoded(text: str) -> None:
     assert decode_rfc2047(f"=?UTF-8?B?{base64.b64encode(text.encode()).decode()}?=") == text
 
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_decoded_stays_as_it_is(broken: str) -> None:
     assert decode_rfc2047(broken) == broken
 
 
-def test_decoded_words_between_plain_ones() -> None:
+def test_decoded_words_between_plain_words() -> None:
     assert decode_rfc2047("a =?UTF-8?Q?=C3=A9?= b") == "a é b"
 
 

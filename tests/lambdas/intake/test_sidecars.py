@@ -52,7 +52,7 @@ def test_before_the_file_it_starts_nothing_and_then_gives_the_prompt(cloud: Clou
     assert execution["input"]["sidecar"] == early["detail"]["object"]["version-id"]
 
 
-def test_its_event_and_the_files_are_one_run(cloud: Cloud) -> None:
+def test_the_sidecars_event_and_the_files_event_start_one_run(cloud: Cloud) -> None:
     version = cloud.put("clip.mp4")
     late = put_sidecar(cloud)
     handler(sqs_batch(late, created("clip.mp4", version), late), None)
@@ -119,7 +119,7 @@ def test_an_overwritten_sidecar_starts_no_run(cloud: Cloud) -> None:
     assert states_of_runs(cloud) == [(None, "ABORTED"), ("two", "RUNNING")]
 
 
-def test_without_versions_each_late_one_is_answered(cloud: Cloud) -> None:
+def test_without_versions_each_late_sidecar_is_answered(cloud: Cloud) -> None:
     cloud.put("clip.mp4", bucket="plain")
     handler(sqs_batch(created("clip.mp4", None, bucket="plain")), None)
     for prompt in ("one", "two"):
@@ -177,7 +177,7 @@ def test_an_unreadable_sidecar_is_reported_even_if_nothing_else_starts_a_run(
     assert execution["input"]["faults"] and execution["input"]["pipeline"] == SMALL
 
 
-def test_a_corrected_sidecar_replaces_the_broken_one(cloud: Cloud) -> None:
+def test_a_corrected_sidecar_replaces_the_broken_sidecar(cloud: Cloud) -> None:
     handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{"))), None)
     start_without(cloud)
     handler(sqs_batch(put_sidecar(cloud)), None)

@@ -244,7 +244,9 @@ MISSPELT = {
 
 @pytest.mark.parametrize("key", MISSPELT)
 @pytest.mark.parametrize("asks", [{}, PROMPT], ids=["alone", "beside a prompt"])
-def test_an_unknown_setting_is_reported_with_the_most_similar_one(cloud: Cloud, key: str, asks: dict[str, str]) -> None:
+def test_an_unknown_setting_is_reported_with_the_most_similar_setting(
+    cloud: Cloud, key: str, asks: dict[str, str]
+) -> None:
     upload(cloud, "clip.mp4", Metadata={**asks, key: "2"})
     [execution] = cloud.executions()
     [fault] = execution["input"]["faults"]

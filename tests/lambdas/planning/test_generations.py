@@ -93,7 +93,7 @@ def test_the_same_prompt_has_another_seed_in_another_job() -> None:
     assert made(plan("a", **request)).seed == made(plan("a", **request)).seed != made(plan("b", **request)).seed
 
 
-def test_a_structured_prompt_is_written_as_one(cloud: Cloud) -> None:
+def test_a_structured_prompt_is_written_as_json(cloud: Cloud) -> None:
     job = plan(prompt={"duration": "7s"}, output="s3://assets/out/")
     assert (made(job).prompt, made(job).use_duration_template) == ('{"duration": "7s"}', False)
 

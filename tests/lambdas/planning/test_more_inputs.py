@@ -77,7 +77,7 @@ def test_one_video_among_images_has_time() -> None:
 
 
 @pytest.mark.parametrize("names", ["after.png", ' ["after.png"]', ["after.png"]])
-def test_metadata_may_name_one_or_a_list(names: object) -> None:
+def test_metadata_may_name_one_file_or_a_list(names: object) -> None:
     result = job(plan(input=FIRST, metadata={"moreInputs": names}))
     assert [file.key for file in result.more_inputs] == ["shots/after.png"]
 

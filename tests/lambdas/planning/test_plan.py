@@ -238,14 +238,14 @@ def test_an_input_that_is_no_object_is_explained(cloud: Cloud, request_: object)
         handler({"request": request_, "execution": execution}, None)
 
 
-def test_a_deleted_file_is_distinguished_from_a_missing_one(cloud: Cloud) -> None:
+def test_a_deleted_file_is_distinguished_from_a_missing_file(cloud: Cloud) -> None:
     version = cloud.put(KEY)
     cloud.s3.delete_object(Bucket="assets", Key=KEY)
     assert "was deleted" in refused().message
     assert "was deleted" in refused(inputVersionId=version).message
 
 
-def test_a_file_that_may_not_be_read_is_distinguished_from_a_missing_one(
+def test_a_file_that_may_not_be_read_is_distinguished_from_a_missing_file(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}

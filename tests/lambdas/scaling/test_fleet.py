@@ -327,7 +327,7 @@ class TestTotal:
         nudge(PLANNED)
         assert len(cloud.batch.submitted) == 2
 
-    def test_a_lower_priority_leaves_vcpus_for_a_higher_one(self, cloud: Cloud, deployed) -> None:
+    def test_a_lower_priority_leaves_vcpus_for_a_higher_priority(self, cloud: Cloud, deployed) -> None:
         deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": 1}})
         Workers(cloud.table, LARGE).wanted(1)
         enqueue(cloud, 30)

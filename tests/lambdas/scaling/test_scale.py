@@ -110,7 +110,7 @@ def test_messages_in_hand_count_as_backlog(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("state", ["STARTING", "READY"])
-def test_no_second_worker_starts_while_the_first_one_suffices(cloud: Cloud, workers: Workers, state: str) -> None:
+def test_no_second_worker_starts_while_the_first_worker_suffices(cloud: Cloud, workers: Workers, state: str) -> None:
     nudge(PLANNED)
     workers.started("job-0")
     if state == "READY":
@@ -281,7 +281,7 @@ def test_no_job_is_refused_while_another_worker_serves(cloud: Cloud, workers: Wo
     assert cloud.stepfunctions.answers == []
 
 
-def test_a_deployment_closes_the_breaker_of_the_earlier_one(cloud: Cloud, workers: Workers) -> None:
+def test_a_deployment_closes_the_breaker_of_the_earlier_deployment(cloud: Cloud, workers: Workers) -> None:
     """The failures of earlier workers say nothing about workers of the new job definition."""
     enqueue(cloud)
     nudge(PLANNED)
@@ -429,7 +429,7 @@ def test_events_of_other_queues_are_ignored(cloud: Cloud, workers: Workers) -> N
     assert workers.list() == []
 
 
-def test_a_nudge_to_look_does_not_deduplicate_one_for_work(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nudge_to_look_does_not_deduplicate_a_nudge_for_work(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nudges.time, "time", lambda: 1000.0)
     nudges.nudge_to_look(cloud.nudges, SMALL)
     nudges.nudge_for_work(cloud.nudges, SMALL)
@@ -508,7 +508,7 @@ def test_a_pipeline_begins_with_the_estimate_for_its_gpus(cloud: Cloud, workers:
     assert workers.pipeline().seconds_per_unit == 0.295
 
 
-def test_heavy_jobs_start_more_workers_than_as_many_light_ones(cloud: Cloud, workers: Workers) -> None:
+def test_heavy_jobs_start_more_workers_than_as_many_light_jobs(cloud: Cloud, workers: Workers) -> None:
     workers.measured(seconds_per_unit=1, cold_start_seconds=1)
     enqueue(cloud, 10)
     nudge(SWEEP)

@@ -90,7 +90,7 @@ class TestPace:
     def test_more_jobs_in_hand_than_places_are_a_full_batch(self) -> None:
         assert narrowed(1, 4, in_flight=3, places=2) == 4
 
-    def test_several_gpus_to_a_worker_are_faster_than_one(self) -> None:
+    def test_a_worker_with_several_gpus_is_faster_than_a_worker_with_one(self) -> None:
         """NVIDIA published these times for Nano at 720p: 202 s on one H100, 63 s on four, 38 s on eight."""
         one, four, eight = (first_seconds_per_unit("cosmos3-nano", "H100", gpus) for gpus in (1, 4, 8))
         assert one / four == pytest.approx(202 / 63, rel=0.1)
@@ -110,7 +110,7 @@ class TestWeight:
         assert weight_of(job) == pytest.approx(736 * 544 / 1e6 * 93 * 20 * 2, rel=0.02)
         assert weight_of(a_generation(**parameters, guidanceScale=1)) == pytest.approx(weight_of(job) / 2)
 
-    def test_large_jobs_want_more_workers_than_as_many_small_ones(self) -> None:
+    def test_large_jobs_want_more_workers_than_as_many_small_jobs(self) -> None:
         small = PipelineRow(waiting_jobs=40, waiting_weight=40 * 400)
         large = PipelineRow(waiting_jobs=40, waiting_weight=40 * 12_000)
         assert wanted_by_pipeline(self.NANO, small, 40, 0, 600) == 1

@@ -163,7 +163,7 @@ def test_an_error_is_sent_with_the_token(cloud: Cloud, changes: dict[str, Any], 
     assert named in error["message"]
 
 
-def test_a_place_that_may_not_be_read_is_no_missing_one(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_place_is_not_reported_as_missing(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(**arguments: str) -> Any:
         metadata = {"HTTPStatusCode": 403, "HTTPHeaders": {}}
         raise cloud.s3.exceptions.ClientError({"Error": {"Code": "403"}, "ResponseMetadata": metadata}, "HeadObject")

@@ -113,7 +113,7 @@ def test_a_token_that_was_answered_starts_nothing_again(cloud: Cloud) -> None:
     assert names(cloud) == [run] and answers(cloud) == {"one": "NoCapacity"}
 
 
-def test_a_late_end_of_an_earlier_attempt_does_not_end_the_later_one(cloud: Cloud) -> None:
+def test_a_late_end_of_an_earlier_attempt_does_not_end_the_later_attempt(cloud: Cloud) -> None:
     first = call("one")
     ended(first, PASSING)
     call("two")

@@ -129,7 +129,7 @@ def test_libero_has_the_width_of_its_rows_or_of_the_request(width: int) -> None:
     assert (rows.action.width, parameters.action.width) == (width, width)
 
 
-def test_libero_with_another_width_or_without_one_is_refused() -> None:
+def test_libero_with_another_width_or_without_a_width_is_refused() -> None:
     assert "7 or 10 or 13" in refusal({**LIBERO, "action": [[0.1] * 9] * 4}, medium="image").message
     assert "rawActionDim: is missing" in refusal({"mode": "policy", "domain_name": "libero"}, medium="image").message
     assert "row 1 has 10 numbers" in refusal(

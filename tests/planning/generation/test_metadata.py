@@ -33,7 +33,7 @@ def configuration(**settings: Any) -> dict[str, Any]:
     return keys_of_configuration(settings, nano)
 
 
-def test_there_is_every_key_of_vams_and_one_for_each_parameter() -> None:
+def test_every_key_of_vams_and_a_key_for_each_parameter_exists() -> None:
     assert VAMS < KEYS
     assert {"COSMOS3_GUIDANCE_SCALE", "COSMOS3_SOUND", "COSMOS3_DOMAIN_NAME", "COSMOS3_CONTROLS"} < KEYS
 
@@ -66,7 +66,7 @@ def test_a_files_keys_win_over_its_assets_and_both_over_the_configurations() -> 
     assert prompt_and_parameters({}, rest)[0] == "of the workflow"
 
 
-def test_contradictory_names_in_one_source_are_refused() -> None:
+def test_contradictory_names_in_the_same_source_are_refused() -> None:
     with pytest.raises(ValueError, match="steps: is set twice"):
         prompt_and_parameters(configuration(num_steps=20, steps=30))
 

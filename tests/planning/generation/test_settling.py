@@ -45,7 +45,7 @@ def test_a_video_is_189_frames_of_720p_and_an_image_is_square() -> None:
     assert (settled({"mode": "t2i"}).size, settled({"mode": "t2i"}).num_frames) == ((960, 960), 1)
 
 
-def test_the_input_decides_the_mode_of_a_request_without_one() -> None:
+def test_the_input_decides_the_mode_of_a_request_without_a_mode() -> None:
     assert [settled(medium=medium).mode for medium in (None, "image", "video")] == ["t2v", "i2v", "v2v"]  # type: ignore[arg-type]
     assert settled(pipeline="cosmos3-super-text2image").mode == "t2i"
     assert settled(pipeline="cosmos3-super-image2video", medium="image").mode == "i2v"
@@ -106,7 +106,7 @@ def test_true_cfg_scale_is_refused_in_favour_of_guidance_scale() -> None:
             read_generation_parameters({name: 4.0})
 
 
-def test_a_parameter_set_twice_must_have_one_value() -> None:
+def test_a_parameter_set_twice_must_have_the_same_value() -> None:
     assert read_generation_parameters({"steps": 20, "num_steps": 20}).steps == 20
     with pytest.raises(Failure, match="steps: is set twice, to 20 and, by the name num_steps, to 30"):
         read_generation_parameters({"steps": 20, "num_steps": 30})

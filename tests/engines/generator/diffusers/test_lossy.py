@@ -168,7 +168,7 @@ def test_only_the_weights_of_the_noise_stream_are_in_fp8(fp8: Any) -> None:
     lossy.quantize_to_fp8(fp8)  # weights in FP8 already stay unchanged
 
 
-def test_fp8_layers_are_close_to_exact_ones_and_compiled_once(checkpoint: Path, fp8: Any) -> None:
+def test_fp8_layers_are_close_to_exact_layers_and_compiled_once(checkpoint: Path, fp8: Any) -> None:
     import torch
     from torch._dynamo.testing import CompileCounter
 

@@ -152,7 +152,7 @@ def test_jobs_are_generated_one_at_a_time(
     )
 
 
-def test_next_job_is_sent_after_the_last_step_of_the_one_before(
+def test_next_job_is_sent_after_the_last_step_of_the_job_before(
     engine: VllmOmniEngine, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     """The stand-in completes the first job only after the second was sent, so both complete only then."""

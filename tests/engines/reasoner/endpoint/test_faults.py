@@ -278,7 +278,7 @@ def certificate(folder: Path, days: int, name: str = "localhost") -> Path:
     ],
     ids=["good", "of nobody known", "of another", "expired"],
 )
-def test_an_untrusted_certificate_fails_and_an_expired_one_is_waited_for(
+def test_an_untrusted_certificate_fails_and_an_expired_certificate_is_waited_for(
     server: Server,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -13,7 +13,7 @@ from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from tests.engines.reasoner.endpoint.conftest import MODEL, Server, error
 
 
-def test_the_context_is_the_servers_or_else_the_configured_one(
+def test_the_context_is_the_servers_or_else_the_configured_context(
     server: Server, load: Callable[..., EndpointEngine]
 ) -> None:
     assert load()._checkpoint.context == 4096
@@ -45,7 +45,7 @@ def test_a_server_without_the_model_is_refused_at_the_start(
     assert message in raised.value.error.message
 
 
-def test_the_configured_one_of_several_models_is_chosen(server: Server, load: Callable[..., EndpointEngine]) -> None:
+def test_the_configured_model_is_chosen_of_several(server: Server, load: Callable[..., EndpointEngine]) -> None:
     server.models = (200, {"data": [{"id": "a"}, {"id": "b"}]})
     assert load(model="b")._model == "b"
 

@@ -38,5 +38,5 @@ def test_generation_is_checked_at_each_token() -> None:
 
 
 @pytest.mark.parametrize(("configured", "ends"), [(None, []), (3, [3]), ([3, 4], [3, 4])])
-def test_end_tokens_may_be_none_one_or_several(configured: int | list[int] | None, ends: list[int]) -> None:
+def test_there_may_be_no_end_token_one_or_several(configured: int | list[int] | None, ends: list[int]) -> None:
     assert end_tokens(configured) == ends
