@@ -237,6 +237,11 @@ def test_a_request_switches_guardrails_only_as_the_pipeline_allows() -> None:
     assert "without any" in error.message and "nano16B" in error.remedy
 
 
+@pytest.mark.parametrize("mode", [{}, {"mode": "v2v"}, {"model_mode": "video2video"}])
+def test_controls_make_it_a_transfer_as_in_cosmos_frameworks_samples(mode: dict[str, Any]) -> None:
+    assert settled({**mode, "edge": True}, "video").mode == "transfer"
+
+
 def test_parameters_of_another_mode_are_refused() -> None:
     assert "conditionFrames: has no meaning in mode t2v" in refusal({"condition_frames": [0]}).message
     assert "controls: has no meaning in mode i2v" in refusal({"mode": "i2v", "edge": True}, medium="image").message
