@@ -132,8 +132,8 @@ class VamsEnvironment(Environment):
     log_group_arn: str = Field(description="Of our state machine's log, for whoever looks at a run in VAMS")
 
 
-class PlanEnvironment(Environment):
-    """The environment of the function `lambdas/handlers/plan.py`."""
+class PlanningEnvironment(Environment):
+    """What a function needs that makes jobs of requests."""
 
     state_table: str
     state_bucket: str
@@ -142,11 +142,46 @@ class PlanEnvironment(Environment):
         description="Names of the SSM parameters that hold a `DeployedPipeline` each"
     )
     pipelines_digest: str = Field(
-        description="Changes with what those parameters say. `plan` reads them once in each of its processes, and "
+        description="Changes with what those parameters say. A function reads them once in each of its processes, and "
         "Lambda starts new processes when a variable changes"
     )
     nudge_queue_url: str
+
+
+class PlanEnvironment(PlanningEnvironment):
+    """The environment of the function `lambdas/handlers/plan.py`."""
+
     deadline_seconds: int
+
+
+class FeedEnvironment(PlanningEnvironment):
+    """The environment of the function `lambdas/handlers/feed.py`."""
+
+
+class PrepareRunEnvironment(Environment):
+    """The environment of the function `lambdas/handlers/prepare_run.py`."""
+
+    state_table: str
+    state_bucket: str
+    asset_buckets: list[str] = Field(description="`bucket` or `bucket/prefix/`: what a run may list")
+    pipeline_parameters: list[str] = Field(
+        description="Names of the SSM parameters that hold a `DeployedPipeline` each"
+    )
+
+
+class CollectEnvironment(Environment):
+    """The environment of the function `lambdas/handlers/collect.py`."""
+
+    state_table: str
+    state_bucket: str
+
+
+class FinishRunEnvironment(Environment):
+    """The environment of the function `lambdas/handlers/finish_run.py`."""
+
+    state_table: str
+    state_bucket: str
+    callback_role_arn: str | None = Field(default=None, description="Answers tokens in VAMS's account, if not in ours")
 
 
 class ReportEnvironment(Environment):
@@ -160,6 +195,7 @@ class ScaleEnvironment(Environment):
     """The environment of the function `lambdas/handlers/scale.py`."""
 
     state_table: str
+    state_bucket: str
     nudge_queue_url: str
     pipeline_parameters: list[str] = Field(
         description="Names of the SSM parameters that hold a `DeployedPipeline` each"

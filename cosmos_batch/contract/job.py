@@ -1,8 +1,8 @@
 """The job that `plan` writes and a worker executes, and the message that carries it."""
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cosmos_batch.contract.base import Model, Time
 from cosmos_batch.contract.generation.generation import Generation
@@ -11,9 +11,11 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Location, S3Uri
 
-# A worker reads jobs of this version and of earlier ones. It returns a job of a higher version to the queue and drains.
-# 4 added `Job.planned_for`.
+# The version of the messages of the state machine, one for each execution. 4 added `Job.planned_for`.
 SCHEMA_VERSION: Final = 4
+# The version of the messages of `feed`, one for each item of a run, and the latest that a worker reads. It returns a
+# job of a higher version to the queue and drains. 5 has no task token, and names the run instead.
+ITEM_SCHEMA_VERSION: Final = 5
 
 # The error code with which a worker answers the task token of a job whose `planned_for` is not the identity of the
 # deployed workers. The state machine then calls `plan` again.
@@ -104,6 +106,14 @@ class Job(Model):
 class JobMessage(Model):
     """The body of a message in a pipeline's queue."""
 
-    schema_version: Literal[2, 3, 4] = Field(description="SCHEMA_VERSION of the writer")
-    task_token: str
+    schema_version: Literal[2, 3, 4, 5] = Field(description="SCHEMA_VERSION or ITEM_SCHEMA_VERSION of the writer")
+    task_token: str | None = Field(default=None, description="Of the execution that waits; None for an item of a run")
+    run: str | None = Field(default=None, description="Id of the run that sent it, if it is an item of one")
+    table_only: bool = Field(default=False, description="The run collects the document, and it is written nowhere else")
     job: Job
+
+    @model_validator(mode="after")
+    def _has_one_caller(self) -> Self:
+        if (self.task_token is None) == (self.run is None):
+            raise ValueError("has either a task token or a run")
+        return self

@@ -5,17 +5,19 @@ A run's objects lie below `runs/<run id>/` in the state bucket:
 - `run.json`, a `RunRequest`: what was asked for all items.
 - `shards.json`, a list of `ShardRef`: what the Distributed Map of Step Functions reads.
 - `shards/<shard>.jsonl`, one `RunItem` a line.
+- `planned/<execution>/<shard>.jsonl`, one `PlannedItem` a line: what was made of the items when they were fed.
 - `results/<shard>.jsonl` and `errors/<shard>.jsonl`, one `ResultLine` a line, written when a shard has ended.
 - `summary.json`, a `RunSummary`, written when the run has ended.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SecretStr
 
 from cosmos_batch.contract.base import Model, Time
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.generation.parameters import GenerationParameters
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Text
 from cosmos_batch.contract.result import Output, Usage
@@ -81,6 +83,24 @@ class RunRequest(Model):
     origin: str | None = Field(default=None, max_length=1024, description="Inputs as the caller named them, for people")
 
 
+class PlannedItem(Model):
+    """An item and what became of it when it was fed: a job, or the error for which it was refused."""
+
+    item: RunItem
+    job: Job | None = None
+    error: Error | None = None
+
+
+class RunStart(Model):
+    """The input of an execution that begins a run, or goes on with one: `{"run": {"id": "..."}}`."""
+
+    id: RunId
+    max_dollars: float | None = Field(default=None, gt=0, description="Replaces the run's budget")
+    callback: SecretStr | None = Field(
+        default=None, strict=False, exclude=True, description="Task token to answer once with the summary"
+    )
+
+
 class RunPrefix(Model):
     """A run as a person types it in the Step Functions console: `{"run": {"prefix": "s3://...", "prompt": "..."}}`."""
 
@@ -90,6 +110,9 @@ class RunPrefix(Model):
     parameters: Parameters = Field(default_factory=Parameters)
     output: S3Uri | None = None
     max_dollars: float | None = Field(default=None, gt=0)
+    callback: SecretStr | None = Field(
+        default=None, strict=False, exclude=True, description="Task token to answer once with the summary"
+    )
 
 
 class ResultLine(Model):
@@ -136,3 +159,8 @@ class RunSummary(Model):
     started_at: Time
     ended_at: Time
     reason: str | None = Field(default=None, description="Why it was held, cancelled or failed, in a sentence")
+
+
+def run_prefix(run: str) -> str:
+    """Return the prefix of a run's objects in the state bucket."""
+    return f"runs/{run}/"

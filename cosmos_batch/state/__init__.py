@@ -2,11 +2,12 @@
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.groups import Group, Groups
-from cosmos_batch.state.jobs import FINAL, Attempt, JobRow, Jobs, JobState, Waiting
+from cosmos_batch.state.item_ends import count_item
+from cosmos_batch.state.jobs import FINAL, Attempt, ItemFacts, JobRow, Jobs, JobState, Waiting
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
-from cosmos_batch.state.runs import ItemEnd, RunRow, Runs, ShardRow, Watcher
+from cosmos_batch.state.runs import ItemEnd, RunRow, Runs, ShardFacts, ShardRow, Watcher
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
 
@@ -19,6 +20,7 @@ __all__ = [
     "Group",
     "Groups",
     "ItemEnd",
+    "ItemFacts",
     "JobRow",
     "JobState",
     "Jobs",
@@ -29,10 +31,12 @@ __all__ = [
     "Revisions",
     "RunRow",
     "Runs",
+    "ShardFacts",
     "ShardRow",
     "Table",
     "Waiting",
     "Watcher",
     "WorkerRow",
     "Workers",
+    "count_item",
 ]

@@ -6,9 +6,12 @@ An attempt is counted when a worker begins to prepare the job. It is subtracted 
 back, and when the engine or the worker was lost with several jobs: each of them is then a suspect and runs alone, and
 only a loss during an attempt that ran alone counts (decision 005). It is also subtracted when a remote server is busy
 or away; the job then waits in its queue, see `Waiting`.
+
+The job of a run's item is named after what is asked (`watch`), so that another run that asks the same finds it.
 """
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +19,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.planning.pace import weight_of
+from cosmos_batch.state.runs import Watcher
 from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
 
 JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]
@@ -72,6 +76,31 @@ class JobRow(Row):
     last_error: Error | None = Field(default=None, description="Error of the last attempt in which the engine failed")
     result: Result | None = None
     stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
+    watchers: set[str] = Field(default_factory=set, description="Items of runs that wait for it: `Watcher.text`")
+    paid_by: str | None = Field(default=None, description="The run whose item it was first, to which its price counts")
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
+    revision: str | None = Field(default=None, description="Commit of the model that answered an item of a run")
+
+
+@dataclass(frozen=True)
+class ItemFacts:
+    """What a worker notes about an item: its share of the GPUs' time, the price of that, and the model's commit."""
+
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
+    revision: str | None = None
+
+
+Watched = Literal["send", "joined", "ended"]
+"""What is to be done about a watched job: send it to its queue; wait for it; or nothing, because it has ended."""
+
+_IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
+# What a job that is done again leaves behind of its earlier attempts.
+_FORGOTTEN = (
+    *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "interruptions"),
+    *("gpuSeconds", "dollars", "revision"),
+)
 
 
 def _pk(job_id: str) -> str:
@@ -93,30 +122,63 @@ class Jobs:
     def create(self, job: Job) -> None:
         """Write the row of a planned job. A job that has a row already keeps it unchanged."""
         weight = weight_of(job)
-        row = {
-            "weight": weight,
-            "jobId": job.job_id,
-            "pipeline": job.pipeline,
-            "state": "PLANNED",
-            "document": f"s3://{job.document.bucket}/{job.document.key}",
-            "executionArn": job.execution_arn,
-            "attempts": 0,
-            "stages": {"planned": now()},
-            "expiresAt": expires_at(),
-        }
-        if job.inputs:
-            row["input"] = f"s3://{job.inputs[0].bucket}/{job.inputs[0].key}"
         try:
-            self._table.put_new(_pk(job.job_id), "job", row)
+            self._table.put_new(_pk(job.job_id), "job", {**_new_row(job), "weight": weight})
         except ConditionFailed:
             return
-        self._count_waiting(job.pipeline, 1, weight)
+        self.count_waiting(job.pipeline, 1, weight)
 
-    def _count_waiting(self, pipeline: str, jobs: int, weight: float) -> None:
+    def watch(self, job: Job, watcher: Watcher, retry: bool) -> tuple[Watched, JobRow]:
+        """Let an item of a run wait for a job, and create the job unless it exists. Returns what is to be done.
+
+        The job of another run, or of the same run before, is not done twice: if it is in flight, the item waits for it
+        too. If it has succeeded with the wanted commit of the model, the item has its answer. If it has failed, it is
+        done again if its error may pass, or if `retry` asks for it; a cancelled one is done again in any case.
+
+        The row has no weight: a shard counts in the pipeline's totals as a whole.
+        """
+        created = {**_new_row(job), "watchers": {watcher.text}, "paidBy": watcher.run}
+        try:
+            self._table.put_new(_pk(job.job_id), "job", created)
+            return "send", _row(created)
+        except ConditionFailed:
+            pass
+        while True:
+            try:
+                row = self._join(job.job_id, watcher)
+            except ConditionFailed:
+                ended = self.get(job.job_id)
+                assert ended is not None, "the row of a job is kept for a month"
+                if not _may_end_otherwise(ended, job, retry):
+                    return "ended", ended
+                try:
+                    return "send", self._reopen(job, watcher, ended)
+                except ConditionFailed:
+                    continue  # another run was faster
+            # The feeding of this run may have ended before it sent the message.
+            return ("send" if row.state == "PLANNED" and row.paid_by == watcher.run else "joined"), row
+
+    def _join(self, job_id: str, watcher: Watcher) -> JobRow:
+        values: dict[str, object] = {"watchers": {watcher.text}, **_IN_FLIGHT}
+        states = "#state IN (:planned, :running, :committed)"
+        return self._update(job_id, "ADD #watchers :watchers", values, states)
+
+    def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
+        new = {name: value for name, value in _new_row(job).items() if name not in ("jobId", "pipeline", "input")}
+        # Earlier watchers stay: one of them may not have been counted yet, and no end is counted twice.
+        expression = (
+            f"SET {', '.join(f'#{name} = :{name}' for name in new)}, #paidBy = :run "
+            f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)} ADD #watchers :watchers"
+        )
+        values = {**new, "run": watcher.run, "watchers": {watcher.text}, "before": ended.state}
+        return self._update(job.job_id, expression, values, "#state = :before")
+
+    def count_waiting(self, pipeline: str, jobs: int, weight: float) -> None:
         """Add to the pipeline's totals of undecided jobs and of their weight; negative numbers subtract.
 
-        It is called after a write that succeeds only once for each job. A process that ends between the two calls
-        leaves the totals wrong by one job. `scale` uses only their ratio, and corrects them when the queue is empty.
+        It is called after a write that succeeds only once for each job, or for each shard of a run. A process that ends
+        between the two calls leaves the totals wrong by that. `scale` uses only their ratio, and corrects them when the
+        queue is empty.
         """
         self._table.update(
             f"pipeline#{pipeline}",
@@ -127,7 +189,7 @@ class Jobs:
 
     def _subtract_waiting(self, row: JobRow) -> None:
         if row.weight is not None:
-            self._count_waiting(row.pipeline, -1, -row.weight)
+            self.count_waiting(row.pipeline, -1, -row.weight)
 
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None if the job was never planned."""
@@ -232,21 +294,33 @@ class Jobs:
         except ConditionFailed:
             return
 
-    def commit(self, job_id: str, attempt_id: str, result: Result, inferred_at: str | None = None) -> JobRow:
+    def commit(
+        self,
+        job_id: str,
+        attempt_id: str,
+        result: Result,
+        inferred_at: str | None = None,
+        facts: ItemFacts | None = None,
+    ) -> JobRow:
         """Make an attempt's result the result of the job. Raises ConditionFailed where the job is decided already.
 
-        `inferred_at` is when the engine was done; None for an error.
+        `inferred_at` is when the engine was done; None for an error. `facts` is given for an item of a run.
         """
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
+        noted: dict[str, object] = {}
+        if facts is not None:
+            noted = {"gpuSeconds": facts.gpu_seconds, "dollars": facts.dollars, "revision": facts.revision}
         row = self._update(
             job_id,
             "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now"
-            f"{', #stages.#inferred = :inferred' if inferred else ''} REMOVE #openAttempt",
+            f"{', #stages.#inferred = :inferred' if inferred else ''}"
+            f"{''.join(f', #{name} = :{name}' for name in noted)} REMOVE #openAttempt",
             {
                 "attempt": attempt_id,
                 "committed": "COMMITTED",
                 "result": result.model_dump_json(),
                 **inferred,
+                **noted,
                 "now": now(),
                 "planned": "PLANNED",
                 "running": "RUNNING",
@@ -256,8 +330,8 @@ class Jobs:
         self._subtract_waiting(row)
         return row
 
-    def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> None:
-        """Note that a committed job's result was reported to the state machine, or that it could not be delivered.
+    def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> JobRow | None:
+        """Note that a committed job's result was delivered, or could not be delivered, and return the row then.
 
         Idempotent: only a job in state COMMITTED is changed, so the first call decides. A dead letter does not turn a
         delivered success into a failure, a worker does not revive a job that failed, and a cancelled one stays so.
@@ -273,17 +347,23 @@ class Jobs:
         values = {path.rpartition("#")[2]: value for path, value in changes.items()}
         expression = ", ".join(f"#{path} = :{path.rpartition('#')[2]}" for path in changes)
         try:
-            self._update(
+            return self._update(
                 job_id,
                 f"SET {expression}",
                 {**values, "committed": "COMMITTED"},
                 "#state = :committed",
             )
         except ConditionFailed:
-            return
+            return self.get(job_id)
 
-    def close(self, job_id: str, result: Result, cancelled: bool) -> None:
-        """Close a job whose execution has ended, unless it was decided before. Idempotent."""
+    def close(
+        self, job_id: str, result: Result, cancelled: bool, watchers: frozenset[str] | set[str] | None = None
+    ) -> JobRow | None:
+        """Close a job that nobody waits for, unless it was decided before, and return the row then. Idempotent.
+
+        With `watchers`, it is closed only if no other item has come to wait for it.
+        """
+        unwatched = {"watchers": set(watchers)} if watchers else {}
         try:
             row = self._update(
                 job_id,
@@ -294,12 +374,42 @@ class Jobs:
                     "now": now(),
                     "planned": "PLANNED",
                     "running": "RUNNING",
+                    **unwatched,
                 },
-                "#state IN (:planned, :running)",
+                "#state IN (:planned, :running)" + (" AND #watchers = :watchers" if unwatched else ""),
             )
         except ConditionFailed:
-            return
+            return self.get(job_id)
         self._subtract_waiting(row)
+        return row
 
     def _update(self, job_id: str, expression: str, values: dict[str, object], condition: str) -> JobRow:
         return _row(self._table.update(_pk(job_id), "job", expression, values, condition))
+
+
+def _new_row(job: Job) -> dict[str, Any]:
+    """Return the attributes of a planned job's row."""
+    row: dict[str, Any] = {
+        "jobId": job.job_id,
+        "pipeline": job.pipeline,
+        "state": "PLANNED",
+        "document": f"s3://{job.document.bucket}/{job.document.key}",
+        "executionArn": job.execution_arn,
+        "attempts": 0,
+        "stages": {"planned": now()},
+        "expiresAt": expires_at(),
+    }
+    if job.inputs:
+        row["input"] = f"s3://{job.inputs[0].bucket}/{job.inputs[0].key}"
+    return row
+
+
+def _may_end_otherwise(row: JobRow, job: Job, retry: bool) -> bool:
+    """Return whether a job that has ended can end otherwise if it is done again, perhaps by another model commit."""
+    if row.state == "CANCELLED":
+        return True
+    if row.state == "SUCCEEDED":
+        wanted = job.planned_for.revision if job.planned_for is not None else None
+        return wanted is not None and row.revision != wanted
+    error = None if row.result is None else row.result.error
+    return row.state == "FAILED" and (retry or error is None or error.retryable)

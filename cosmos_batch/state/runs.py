@@ -9,7 +9,7 @@ A shard has a row from its first feeding on. So the items that wait are the run'
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field
@@ -71,6 +71,13 @@ class ShardRow(Row):
     jobs: int = Field(default=0, description="Number of its jobs in the pipeline's totals of waiting work")
     weight: float = Field(default=0.0, description="Sum of their weights")
     task_tokens: set[str] = Field(default_factory=set, description="Of the states that wait for it")
+    planned_by: str | None = Field(default=None, description="Name of the execution that planned its items last")
+    errors: dict[str, int] = Field(default_factory=dict, description="Failed items by code, once it has ended")
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: dict[str, int] = Field(
+        default_factory=dict, description="Items by their duration: see `lambdas.runs.durations`"
+    )
     counted_at: str | None = Field(default=None, description="When it last changed (ISO 8601, UTC)")
 
     @property
@@ -109,6 +116,16 @@ class ItemEnd:
     gpu_seconds: float = 0.0
     dollars: float = 0.0
     reused: bool = False
+
+
+@dataclass
+class ShardFacts:
+    """What the results of a shard add to its run's summary."""
+
+    errors: dict[str, int] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: dict[str, int] = field(default_factory=dict)
 
 
 class Runs:
@@ -209,7 +226,7 @@ class Runs:
         self._table.delete(_ACTIVE, run)
         return True
 
-    def feed(self, ref: ShardRef, task_token: str, expected_dollars: float) -> ShardRow:
+    def feed(self, ref: ShardRef, task_token: str, expected_dollars: float, planned_by: str | None = None) -> ShardRow:
         """Let a state wait for a shard, and mark the shard as one that is being fed unless that is done already.
 
         A shard that has ended is returned unchanged.
@@ -222,6 +239,7 @@ class Runs:
             state="FEEDING",
             expected_dollars=expected_dollars,
             task_tokens={task_token},
+            planned_by=planned_by,
             counted_at=now(),
         )
         values = {name: value for name, value in row.model_dump(by_alias=True).items() if value != set()}
@@ -229,16 +247,16 @@ class Runs:
             self._table.put_new(_pk(ref.run), _sk(ref.shard), {**values, "expiresAt": expires_at(RUN_KEEP_SECONDS)})
             return row
         except ConditionFailed:
-            return self._feed_again(ref.run, ref.shard, task_token)
+            return self._feed_again(ref.run, ref.shard, task_token, planned_by)
 
-    def _feed_again(self, run: str, shard: str, task_token: str) -> ShardRow:
+    def _feed_again(self, run: str, shard: str, task_token: str, planned_by: str | None) -> ShardRow:
         tokens = {"tokens": {task_token}, "ended": "ENDED"}
         try:
             row = self._update_shard(run, shard, "ADD #taskTokens :tokens", tokens, "#state <> :ended")
-            if row.state == "SKIPPED":
-                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
-                expression = "SET #state = :feeding, #countedAt = :now"
-                row = self._update_shard(run, shard, expression, values, "#state = :skipped")
+            if row.state != "RUNNING":
+                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED", "planner": planned_by}
+                expression = "SET #state = :feeding, #countedAt = :now, #plannedBy = :planner"
+                row = self._update_shard(run, shard, expression, values, "#state IN (:feeding, :skipped)")
         except ConditionFailed:
             return self._existing(run, shard)
         return row
@@ -296,19 +314,31 @@ class Runs:
         expression = f"SET #countedAt = :now ADD {', '.join(added)}"
         return self._update_shard(run, shard, expression, values, f"attribute_exists(pk) AND {' AND '.join(terms)}")
 
-    def end_shard(self, run: str, shard: str) -> bool:
-        """Note that a shard's results are written. Returns False if that was noted before."""
+    def end_shard(self, run: str, shard: str, facts: ShardFacts | None = None) -> bool:
+        """Note that a shard's results are written, and what is in them. Returns False if that was noted before."""
+        facts = facts or ShardFacts()
+        noted = {
+            "errors": facts.errors,
+            "promptTokens": facts.prompt_tokens,
+            "completionTokens": facts.completion_tokens,
+            "seconds": facts.seconds,
+        }
+        changes = ", ".join(f"#{name} = :{name}" for name in noted)
         try:
             self._update_shard(
                 run,
                 shard,
-                "SET #state = :over, #countedAt = :now REMOVE #ended, #reusedItems, #taskTokens",
-                {"over": "ENDED", "now": now()},
+                f"SET #state = :over, #countedAt = :now, {changes} REMOVE #ended, #reusedItems, #taskTokens",
+                {"over": "ENDED", "now": now(), **noted},
                 "#state <> :over",
             )
         except ConditionFailed:
             return False
         return True
+
+    def looked_at(self, run: str, shard: str) -> None:
+        """Note that a shard was looked at, so that it is not looked at again at once."""
+        self._update_shard(run, shard, "SET #countedAt = :now", {"now": now()}, "attribute_exists(pk)")
 
     def _existing(self, run: str, shard: str) -> ShardRow:
         row = self.shard(run, shard)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
-from cosmos_batch.state import Jobs, Revisions, Table, Workers
+from cosmos_batch.state import Jobs, Revisions, Runs, Table, Workers
 from cosmos_batch.store import CompileCaches, ModelStore
+from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.credentials import EndpointKey, HubToken
@@ -31,6 +32,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
     table = Table(clients.dynamodb, environment.state_table)
     jobs = Jobs(table)
     task_tokens = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
+    callers = Callers(task_tokens, jobs, Runs(table))
     queue = Queue(clients.sqs, environment.queue_url, leases)
     runner = Runner(
         environment=environment,
@@ -38,8 +40,9 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         jobs=jobs,
         workers=Workers(table, environment.pipeline),
         task_tokens=task_tokens,
+        callers=callers,
         queue=queue,
-        committer=Committer(clients.s3, jobs, task_tokens, queue, environment.state_bucket),
+        committer=Committer(clients.s3, jobs, callers, queue, environment.state_bucket),
         model=ResidentModel(
             engine,
             _store(environment, clients, Revisions(table, environment.pipeline)),
@@ -49,7 +52,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
             GuardrailModels.of(environment),
         ),
         slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
-        inference=Inference(environment, engine, jobs, task_tokens),
+        inference=Inference(environment, engine, jobs, callers),
         upsampler=_upsampler(environment, clients),
     )
     return WorkerLoop(runner)

@@ -2,7 +2,10 @@
 
 1. An attempt uploads its files to `jobs/<job id>/<attempt>/` in the state bucket.
 2. One conditional write in the state table makes this attempt the job's winner, or shows that another has won.
-3. The winner's files are copied to their final keys, the state machine gets the result, the message is deleted.
+3. The winner's files are copied to their final keys, those who wait for the job are told, the message is deleted.
+
+An execution is told the result by its task token. An item of a run is counted in its shard, and the shard's token is
+answered with its last item (decision 074).
 
 If a worker ends after step 2, whichever worker receives the message next repeats step 3.
 """
@@ -20,13 +23,13 @@ from cosmos_batch.contract.generation.outputs import content_type
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
-from cosmos_batch.state import ConditionFailed, JobRow, Jobs
+from cosmos_batch.state import ConditionFailed, ItemFacts, JobRow, Jobs
 from cosmos_batch.state.table import now
 from cosmos_batch.store.s3_retries import may_succeed_later
+from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.job_run import stage_reached
 from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Delivery, Queue
-from cosmos_batch.worker.task_tokens import TaskTokens
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +40,16 @@ class Committer:
 
     s3: Any
     jobs: Jobs
-    task_tokens: TaskTokens
+    callers: Callers
     queue: Queue
     state_bucket: str
 
-    def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs) -> None:
+    def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs, facts: ItemFacts | None = None) -> None:
         """Commit an attempt's outputs as the job's result. If another attempt was faster, finish that one instead.
 
-        It can be repeated after any failure. Raises Failure where S3 refuses to store the outputs.
+        `facts` are those of an item of a run. It can be repeated after any failure.
+
+        Raises Failure where S3 refuses to store the outputs.
         """
         job, inferred_at = delivery.job, now()
         body = outputs.document.encode()
@@ -55,7 +60,7 @@ class Committer:
             with path.open("rb") as file:
                 self._put(job, attempt_id, number, objects[number], file)
         result = Result(job_id=job.job_id, outputs=objects, timings=outputs.timings, usage=outputs.usage)
-        self._decide(delivery, attempt_id, result, inferred_at)
+        self._decide(delivery, attempt_id, result, inferred_at, facts)
 
     def _put(self, job: Job, attempt_id: str, number: int, output: Output, body: Any) -> None:
         with _refusals_as_failures(job, f"s3:PutObject on bucket {self.state_bucket}"):
@@ -66,15 +71,22 @@ class Committer:
                 ContentType=output.content_type,
             )
 
-    def fail(self, delivery: Delivery, attempt_id: str, error: Error) -> None:
+    def fail(self, delivery: Delivery, attempt_id: str, error: Error, facts: ItemFacts | None = None) -> None:
         """Commit a job's failure, unless an attempt has won already."""
         log.warning("failed", extra={"jobId": delivery.job.job_id, "code": error.code})
-        self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error))
+        self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error), facts=facts)
 
-    def _decide(self, delivery: Delivery, attempt_id: str, result: Result, inferred_at: str | None = None) -> None:
+    def _decide(
+        self,
+        delivery: Delivery,
+        attempt_id: str,
+        result: Result,
+        inferred_at: str | None = None,
+        facts: ItemFacts | None = None,
+    ) -> None:
         job_id = delivery.job.job_id
         try:
-            row = self.jobs.commit(job_id, attempt_id, result, inferred_at)
+            row = self.jobs.commit(job_id, attempt_id, result, inferred_at, facts)
         except ConditionFailed:
             log.info("another attempt has decided the job", extra={"jobId": job_id, "attempt": attempt_id})
             decided = self.jobs.get(job_id)
@@ -85,7 +97,7 @@ class Committer:
         self.finish(delivery, row)
 
     def finish(self, delivery: Delivery, row: JobRow) -> None:
-        """Store and report a decided result, and delete the message.
+        """Store and report a decided result, or count it in the shards of runs, and delete the message.
 
         Once the result was reported, no file is written again, because VAMS moves the files away. If S3 refuses to
         write them, the job fails with that error.
@@ -94,20 +106,27 @@ class Committer:
         message is reported for this one too; it is no error if this token was answered before.
         """
         if row.state == "COMMITTED":
-            assert row.result is not None and row.winner is not None, "commit writes the three at once"
-            result, written_at = row.result, None
-            try:
-                written_at = self._publish(delivery.job, row.winner, result)
-            except Failure as failure:
-                log.exception("the result cannot be written", extra={"jobId": row.job_id})
-                result = Result(job_id=row.job_id, error=failure.error)
-            self.task_tokens.report(delivery.task_token, result)
-            stage_reached("calledBack", delivery.job)
-            log.info("reported", extra={"jobId": row.job_id, "succeeded": result.succeeded})
-            self.jobs.finish(row.job_id, result.error, written_at)
+            row = self._deliver(delivery, row)
         elif row.result is not None:
-            self.task_tokens.report(delivery.task_token, row.result)
+            self.callers.report(delivery, row.result)
+        if delivery.task_token is None:
+            self.callers.count(row)
         self.queue.delete(delivery.receipt_handle)
+
+    def _deliver(self, delivery: Delivery, row: JobRow) -> JobRow:
+        """Write the files of a committed result, tell an execution of it, and return the job's row, which is final."""
+        assert row.result is not None and row.winner is not None, "commit writes the three at once"
+        result, written_at = row.result, None
+        try:
+            if not delivery.table_only:
+                written_at = self._publish(delivery.job, row.winner, result)
+        except Failure as failure:
+            log.exception("the result cannot be written", extra={"jobId": row.job_id})
+            result = Result(job_id=row.job_id, error=failure.error)
+        self.callers.report(delivery, result)
+        stage_reached("calledBack", delivery.job)
+        log.info("reported", extra={"jobId": row.job_id, "succeeded": result.succeeded})
+        return self.jobs.finish(row.job_id, result.error, written_at) or row
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:
         """Copy the winner's files to their final keys and return the time; None for an error, which has no files."""

@@ -1,10 +1,11 @@
-"""Computes what a generation cost, by the dated prices of the catalogue."""
+"""Computes what a generation and an item of a run cost, by the dated prices of the catalogue."""
 
 from typing import NamedTuple
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.state import ItemFacts
 from cosmos_batch.worker.instance_metadata import instance_type
 
 
@@ -31,3 +32,14 @@ def cost_of(environment: WorkerEnvironment, seconds: float) -> GenerationCost:
     gpu_seconds = round(seconds * gpus, 3)
     row = INSTANCE_TYPES.get(host or "")
     return GenerationCost(gpus, gpu_seconds, host, round(gpu_seconds * row.dollars_per_gpu_second, 6) if row else None)
+
+
+def facts_of(seconds: float, revision: str) -> ItemFacts:
+    """Return what an item's share of the engine's time cost, with the commit of the model that was in it.
+
+    A server elsewhere, or a host without a price, costs 0.
+    """
+    gpu_seconds = seconds * gpus_here()
+    row = INSTANCE_TYPES.get(instance_type() or "")
+    dollars = gpu_seconds * row.dollars_per_gpu_second if row else 0.0
+    return ItemFacts(round(gpu_seconds, 6), round(dollars, 9), revision)

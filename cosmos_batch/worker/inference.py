@@ -25,9 +25,10 @@ from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.protocol import Engine, StepReportingEngine
 from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from cosmos_batch.state import Jobs
+from cosmos_batch.worker.callers import Callers
+from cosmos_batch.worker.engine_shares import EngineShares
 from cosmos_batch.worker.inputs import is_full_disk
 from cosmos_batch.worker.job_run import JobRun, RunPhase
-from cosmos_batch.worker.task_tokens import TaskTokens
 
 STEPS_PERIOD_SECONDS = 2.0
 
@@ -37,7 +38,7 @@ Value = TypeVar("Value")
 
 
 class TaskGoneError(Exception):
-    """The job's execution ended while the job was in the engine."""
+    """Nobody waits for the job any more, or its deadline has passed, while it was in hand."""
 
 
 class Slots:
@@ -90,9 +91,10 @@ class Inference:
     environment: WorkerEnvironment
     engine: Engine
     jobs: Jobs
-    task_tokens: TaskTokens
+    callers: Callers
 
     def __post_init__(self) -> None:
+        self._shares = EngineShares()
         self._places = asyncio.Semaphore(self.engine.concurrency)
 
     async def infer(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
@@ -105,11 +107,11 @@ class Inference:
         EngineDied
             The engine ended with all jobs that were in it.
         TaskGoneError
-            The job's execution ended meanwhile.
+            The job's execution or run ended meanwhile, or an item's deadline passed.
         TimeoutError
             The attempt took longer than `worker.attemptLimitHours`.
         """
-        gone = self.task_tokens.until_gone(job.job_id, run.delivery.task_token)
+        gone = self.callers.until_gone(run.delivery)
         return await _unless_gone(self._in_engine(run, job, workdir), gone)
 
     async def _in_engine(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
@@ -122,9 +124,11 @@ class Inference:
         async with self._places:
             run.phase, run.inferring_since = RunPhase.INFERRING, time.monotonic()
             reporting = asyncio.create_task(_report_steps(self.engine, self.jobs, job.job_id, run.attempt_id))
+            entered = self._shares.enter()
             try:
                 return await asyncio.wait_for(self._run_engine(job, workdir), limit)
             finally:
+                run.engine_seconds = self._shares.leave(entered)
                 reporting.cancel()
 
     async def _run_engine(self, job: Job, workdir: Path) -> Answer | GeneratorOutput:

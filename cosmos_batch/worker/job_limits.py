@@ -15,7 +15,7 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
     """Return the error of a job that must not run any more because a limit is reached; None if it may run."""
     job = delivery.job
     if job.deadline <= datetime.now(UTC):
-        return server_timed_out(job, row.waiting.reason) if row.waiting is not None else _too_late(job)
+        return server_timed_out(job, row.waiting.reason) if row.waiting is not None else too_late(job)
     if row.attempts >= environment.worker.max_attempts:
         last = row.last_error
         remedy = last.remedy if last is not None else CRASH_REMEDY
@@ -44,11 +44,22 @@ def server_timed_out(job: Job, reason: str) -> Error:
     )
 
 
-def _too_late(job: Job) -> Error:
+def too_late(job: Job) -> Error:
+    """Return the error of a job whose deadline has passed before it was done."""
     return Error(
         code="TimedOut",
-        message=f"{_deadline(job)} passed before its turn.",
+        message=f"{_deadline(job)} passed before it was done.",
         remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
+    )
+
+
+def outdated(job: Job) -> Error:
+    """Return the error of an item that was planned for a model or configuration that no worker runs any more."""
+    return Error(
+        code="Internal",
+        message=f"The pipeline was changed while {job.subject} waited: it was planned for {job.planned_for}.",
+        remedy="Retry what failed: it is planned for what is deployed now.",
+        retryable=True,
     )
 
 

@@ -48,6 +48,7 @@ class JobRun:
     phase: RunPhase = RunPhase.WAITING
     received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic
+    engine_seconds: float = 0.0  # its share of the engine's time
 
     @property
     def job(self) -> Job:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cosmos_batch.contract.error import Error, explain
-from cosmos_batch.contract.job import SCHEMA_VERSION, Job, JobMessage
+from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.worker.leases import BATCH, LeaseHolder
 
 _RECEIPTS = "ApproximateReceiveCount"
@@ -21,18 +21,23 @@ class _Header(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
     schema_version: int = Field(alias="schemaVersion")
-    task_token: str = Field(alias="taskToken")
+    task_token: str | None = Field(default=None, alias="taskToken")
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A receipt of a message. `receipts` counts how often the message was received, this time included."""
+    """A receipt of a message. `receipts` counts how often the message was received, this time included.
+
+    Either an execution waits for the job with `task_token`, or it is an item of `run` (and perhaps of other runs).
+    """
 
     receipt_handle: str
-    task_token: str
+    task_token: str | None
     job: Job
     received_at: datetime
     receipts: int = 1
+    run: str | None = None
+    table_only: bool = False
 
 
 class NewerSchema(Exception):  # noqa: N818 - no fault: a newer worker can read it
@@ -94,8 +99,8 @@ def read_message(message: dict[str, Any]) -> Delivery:
     """Parse a message of SQS. Raises NewerSchema or InvalidMessage."""
     received_at = datetime.now(UTC)
     header = _read_header(message["Body"])
-    if header.schema_version > SCHEMA_VERSION:
-        raise NewerSchema(f"schema version {header.schema_version}, this worker reads {SCHEMA_VERSION}")
+    if header.schema_version > ITEM_SCHEMA_VERSION:
+        raise NewerSchema(f"schema version {header.schema_version}, this worker reads {ITEM_SCHEMA_VERSION}")
     try:
         body = JobMessage.model_validate_json(message["Body"])
     except ValidationError as error:
@@ -103,7 +108,9 @@ def read_message(message: dict[str, Any]) -> Delivery:
             raise NewerSchema(f"unknown fields: {explain(error)}") from error
         raise InvalidMessage(header.task_token, _contract_broken(explain(error))) from error
     receipts = int(message.get("Attributes", {}).get(_RECEIPTS, 1))
-    return Delivery(message["ReceiptHandle"], body.task_token, body.job, received_at, receipts)
+    return Delivery(
+        message["ReceiptHandle"], body.task_token, body.job, received_at, receipts, body.run, body.table_only
+    )
 
 
 def _read_header(body: str) -> _Header:
@@ -117,5 +124,6 @@ def _contract_broken(details: str) -> Error:
     return Error(
         code="Internal",
         message=f"A message in the queue is not a job: {details}"[:2000],
-        remedy="Only the state machine writes to this queue. If it wrote this, report it as a fault of Cosmos Batch.",
+        remedy="Only the state machine and `feed` write to this queue. If one of them wrote this, report it as a fault "
+        "of Cosmos Batch.",
     )

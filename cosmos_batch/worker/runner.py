@@ -23,13 +23,15 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
-from cosmos_batch.state import FINAL, Attempt, ConditionFailed, JobRow, Jobs, Waiting, Workers
+from cosmos_batch.state import FINAL, Attempt, ConditionFailed, ItemFacts, JobRow, Jobs, Waiting, Workers
 from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
+from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer, not_stored
+from cosmos_batch.worker.costs import facts_of
 from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
 from cosmos_batch.worker.inputs import prepare, wait_for_disk
-from cosmos_batch.worker.job_limits import refusal, server_timed_out, timed_out
+from cosmos_batch.worker.job_limits import outdated, refusal, server_timed_out, timed_out, too_late
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase, stage_reached
 from cosmos_batch.worker.outputs import JobOutputs, collect_outputs
 from cosmos_batch.worker.queue import Queue
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds until a result is stored again; doubled with each failure
+RECEIPTS_BEFORE_OUTDATED = 5  # of an item that was planned for another deployment
 
 UNPLANNED = Error(
     code="Internal",
@@ -61,6 +64,7 @@ class Runner:
     jobs: Jobs
     workers: Workers
     task_tokens: TaskTokens
+    callers: Callers
     queue: Queue
     committer: Committer
     model: ResidentModel
@@ -154,10 +158,26 @@ class Runner:
             seconds = self.environment.worker.seen_seconds
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
             return RunEnd.OUTDATED
+        token = run.delivery.task_token
+        if token is None:
+            return await self._pass_on_item(run)
         reason = f"Worker {self.environment.aws_batch_job_id} does not run what the job was planned for: {planned_for}"
-        await asyncio.to_thread(self.task_tokens.plan_again, job_id, run.delivery.task_token, reason)
+        await asyncio.to_thread(self.task_tokens.plan_again, job_id, token, reason)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
         return RunEnd.NOT_DECIDED
+
+    async def _pass_on_item(self, run: JobRun) -> RunEnd:
+        """Leave an item of a run to another worker; after some receipts, fail it with an error that may pass.
+
+        No state of an execution waits for an item alone, so nothing can plan it again but the run that asks once more.
+        While a deployment is under way `scale` soon finds out which workers are outdated.
+        """
+        if run.delivery.receipts < RECEIPTS_BEFORE_OUTDATED:
+            seconds = self.environment.worker.seen_seconds
+            await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
+            return RunEnd.NOT_DECIDED
+        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, outdated(run.job))
+        return RunEnd.FAILED
 
     def _read_row(self, run: JobRun) -> JobRow | None:
         """Return the job's row, with an attempt that a lost worker left open settled.
@@ -165,20 +185,27 @@ class Runner:
         None where no work is left: the execution is gone, the job has no row, or the job was closed without a winner.
         Its error is reported then, and the message deleted.
         """
-        state = self.task_tokens.heartbeat(run.job.job_id, run.delivery.task_token)
+        state = self.callers.state(run.delivery)
         row = self.jobs.get(run.job.job_id)
         undecided = row is None or row.winner is None
         if undecided and state == "gone":
-            log.info("its execution is gone", extra={"jobId": run.job.job_id})
+            log.info("nobody waits for it", extra={"jobId": run.job.job_id})
+            self._end_unwanted(run)
         elif row is None:
-            self.task_tokens.report(run.delivery.task_token, Result(job_id=run.job.job_id, error=UNPLANNED))
+            self.callers.report(run.delivery, Result(job_id=run.job.job_id, error=UNPLANNED))
         elif undecided and row.state in FINAL:
-            # Whoever closed the job may have ended before the result was reported.
-            self.task_tokens.report(run.delivery.task_token, row.result or Result(job_id=row.job_id, error=UNPLANNED))
+            # Whoever closed the job may have ended before those who wait for it were told.
+            self.callers.report(run.delivery, row.result or Result(job_id=row.job_id, error=UNPLANNED))
+            self.callers.count(row)
         else:
             return self.jobs.settle_lost(row)
         self.queue.delete(run.delivery.receipt_handle)
         return None
+
+    def _end_unwanted(self, run: JobRun) -> None:
+        """Close the job of an item that no run wants. The job of an execution is closed by `report`."""
+        if run.delivery.task_token is None:
+            self.callers.cancel(run.delivery)
 
     async def _serve(self, run: JobRun, alone: bool) -> RunEnd:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
@@ -280,12 +307,13 @@ class Runner:
     async def _failed(self, run: JobRun, error: Error) -> RunEnd:
         """Give the job back for another attempt if its error may pass and attempts are left, else commit the error."""
         row = await asyncio.to_thread(self.jobs.get, run.job.job_id)
-        spent = row.attempts if row is not None else 0
-        if error.retryable and spent < self.environment.worker.max_attempts:
+        attempts = row.attempts if row is not None else 0
+        if error.retryable and attempts < self.environment.worker.max_attempts:
             await asyncio.to_thread(self.jobs.spend_attempt, run.job.job_id, run.attempt_id, error)
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
             return RunEnd.NOT_DECIDED
-        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
+        facts = await self._facts(run)
+        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error, facts)
         return RunEnd.FAILED
 
     async def _lost(self, run: JobRun, died: EngineDied) -> RunEnd:
@@ -304,16 +332,23 @@ class Runner:
 
     async def _store(self, run: JobRun, outputs: JobOutputs) -> RunEnd:
         """Commit the outputs as the job's result; if that is refused or its deadline passes, commit an error."""
+        facts = await self._facts(run)
         try:
-            await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outputs)
+            await self._conclude(run, self.committer.succeed, run.delivery, run.attempt_id, outputs, facts)
         except Failure as failure:
             error = failure.error
         except FAULTS as fault:
             error = not_stored(run.job, fault)
         else:
             return RunEnd.ANSWERED
-        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error)
+        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, error, facts)
         return RunEnd.FAILED
+
+    async def _facts(self, run: JobRun) -> ItemFacts | None:
+        """Return what to note about an item of a run; None for another job, whose document tells it."""
+        if run.delivery.run is None:
+            return None
+        return await asyncio.to_thread(facts_of, run.engine_seconds, self.model.stored.commit)
 
     async def _conclude(self, run: JobRun, conclusion: Callable[..., None], *arguments: object) -> None:
         """Call a method of the committer; while AWS is unavailable, repeat it until the job's deadline.
@@ -344,11 +379,11 @@ class Runner:
             await asyncio.to_thread(self._raise_if_gone, run)
 
     def _raise_if_gone(self, run: JobRun) -> None:
-        """Raise TaskGoneError if the execution has ended and no result was decided.
+        """Raise TaskGoneError if nobody waits for the job and no result was decided.
 
         A token is gone as well when the result was reported before. Then only the row is left to be written.
         """
-        if self.task_tokens.heartbeat(run.job.job_id, run.delivery.task_token) != "gone":
+        if self.callers.state(run.delivery) != "gone":
             return
         try:
             row = self.jobs.get(run.job.job_id)
@@ -358,8 +393,12 @@ class Runner:
             raise TaskGoneError
 
     async def _drop(self, run: JobRun) -> RunEnd:
-        log.info("its execution is gone: the work is dropped", extra={"jobId": run.job.job_id})
+        if run.delivery.task_token is None and run.job.deadline <= datetime.now(UTC):
+            await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, too_late(run.job))
+            return RunEnd.FAILED
+        log.info("nobody waits for it: the work is dropped", extra={"jobId": run.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
+        await asyncio.to_thread(self._end_unwanted, run)
         await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
         return RunEnd.NOT_DECIDED
 

@@ -1,6 +1,7 @@
 """Task tokens of Step Functions: report how a job ended, and find out whether its execution still waits for it."""
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Iterator
@@ -58,10 +59,15 @@ class TaskTokens:
             log.warning("a heartbeat was refused", extra={"jobId": job_id, "code": code})
         return "unknown"
 
+    @property
+    def seconds_to_next(self) -> float:
+        """Return the seconds until the next heartbeat, a little different each time."""
+        return self._heartbeat_seconds * random.uniform(1 - JITTER, 1 + JITTER)
+
     async def until_gone(self, job_id: str, task_token: str) -> None:
         """Send heartbeats until the execution no longer waits for the job, and return then."""
         while True:
-            await asyncio.sleep(self._heartbeat_seconds * random.uniform(1 - JITTER, 1 + JITTER))
+            await asyncio.sleep(self.seconds_to_next)
             if await asyncio.to_thread(self.heartbeat, job_id, task_token) == "gone":
                 return
 
@@ -72,6 +78,11 @@ class TaskTokens:
                 self._stepfunctions.send_task_success(taskToken=task_token, output=_output(result))
             else:
                 self.fail(task_token, result.error)
+
+    def shard_done(self, task_token: str, run: str, shard: str) -> None:
+        """Report that all items of a run's shard have ended. It is no error if that was reported before."""
+        with _unless_nobody_waits(f"{run}/{shard}"):
+            self._stepfunctions.send_task_success(taskToken=task_token, output=json.dumps({"run": run, "shard": shard}))
 
     def plan_again(self, job_id: str, task_token: str, reason: str) -> None:
         """Fail the task with `PLAN_AGAIN`, on which the state machine plans the job anew."""

@@ -74,6 +74,11 @@ class AssetBuckets(Construct):
             if asset.key_arn is not None:
                 allow_key(grantee, asset.key_arn, "s3", writes="PutObject" in actions)
 
+    def allow_listing(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to list the files, and not to read them."""
+        for asset in self.all:
+            allow_list(grantee, asset.bucket, asset.prefix or None)
+
     def allow_error_documents(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to write error documents beside files whose uploads start runs."""
         for asset in self.triggering:

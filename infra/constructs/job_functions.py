@@ -22,7 +22,7 @@ from cosmos_batch.contract.vams import VamsSettings
 from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.event_queue import EventQueue
 from infra.constructs.functions import Functions
-from infra.constructs.permissions import allow, allow_objects
+from infra.constructs.permissions import allow, allow_objects, allow_shard_answers
 from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
@@ -43,7 +43,7 @@ def create_plan(
         state_bucket=storage.state.bucket_name,
         asset_buckets=storage.assets.roots,
         pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
-        pipelines_digest=_digest(pipelines),
+        pipelines_digest=pipelines_digest(pipelines),
         nudge_queue_url=nudges.queue_url,
         deadline_seconds=int(deadline.to_seconds()),
     )
@@ -56,8 +56,8 @@ def create_plan(
     return plan
 
 
-def _digest(pipelines: Sequence[PipelineResources]) -> str:
-    """Return a hash of the pipelines' parameters, so that `plan` is restarted and reads them again when they change.
+def pipelines_digest(pipelines: Sequence[PipelineResources]) -> str:
+    """Return a hash of the pipelines' parameters, so that functions are restarted and read them again when they change.
 
     Names that CloudFormation chooses are not known at synthesis; the reference to the resource stands for its name.
     """
@@ -92,6 +92,7 @@ def create_dead_letter(
     dead_letter = functions.create("dead_letter", environment, TIMEOUT)
     storage.table.grant_calls(dead_letter, "GetItem", "UpdateItem")
     allow(dead_letter, ["states:SendTaskFailure"], [machine.state_machine_arn])
+    allow_shard_answers(dead_letter, machine)
     for pipeline in pipelines:
         dead_letter.add_event_source(
             event_sources.SqsEventSource(pipeline.queue.dead_letters, batch_size=10, report_batch_item_failures=True)

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_stepfunctions as sfn
+
+SHARDS = "Shards"  # label of the Distributed Map of runs
 
 
 def allow(grantee: iam.IGrantable, actions: Sequence[str], resources: Sequence[str]) -> None:
@@ -36,3 +39,17 @@ def allow_key(grantee: iam.IGrantable, key_arn: str, service: str, writes: bool 
             conditions={"StringEquals": {"kms:ViaService": f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
         )
     )
+
+
+def allow_shard_answers(grantee: iam.IGrantable, machine: sfn.StateMachine) -> None:
+    """Allow `grantee` to answer the tokens of shards of runs."""
+    grantee.grant_principal.add_to_principal_policy(shard_answers(machine))
+
+
+def shard_answers(machine: sfn.StateMachine) -> iam.PolicyStatement:
+    """Return the statement that allows to answer the token of a shard, for which a child of the machine's map waits.
+
+    A child's state machine has the name of its parent's and the label of the map.
+    """
+    arn = machine.state_machine_arn
+    return iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[arn, f"{arn}/{SHARDS}"])

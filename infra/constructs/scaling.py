@@ -11,7 +11,7 @@ from cosmos_batch.contract.environment import ScaleEnvironment
 from cosmos_batch.contract.settings import ScalingSettings
 from infra.constructs.functions import Functions
 from infra.constructs.nudge_queue import TIMEOUT, NudgeQueue
-from infra.constructs.permissions import allow
+from infra.constructs.permissions import allow, allow_objects, allow_shard_answers
 from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.stacks.storage import StorageStack
 
@@ -33,6 +33,7 @@ class Scaling(Construct):
         super().__init__(scope, construct_id)
         environment = ScaleEnvironment(
             state_table=storage.table.table_name,
+            state_bucket=storage.state.bucket_name,
             nudge_queue_url=nudges.queue.queue_url,
             pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
             scaling=settings,
@@ -46,9 +47,10 @@ class Scaling(Construct):
         jobs = f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"
         allow(scale, ["batch:TagResource", "batch:TerminateJob"], [jobs])
         allow(scale, ["sqs:SendMessage"], [nudges.queue.queue_arn])
-        allow(
-            scale, ["states:SendTaskFailure"], [machine.state_machine_arn]
-        )  # for the jobs of a queue whose workers cannot start
+        # For the jobs of a queue whose workers cannot start, and for shards of runs whose last answer was lost.
+        allow(scale, ["states:SendTaskFailure"], [machine.state_machine_arn])
+        allow_shard_answers(scale, machine)
+        allow_objects(scale, storage.state, "runs/*/planned/*", "GetObject")
         for pipeline in pipelines:
             _allow_pipeline(scale, pipeline)
             nudges.send_batch_events(pipeline.id, pipeline.compute.queue)

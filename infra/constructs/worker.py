@@ -13,7 +13,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
-from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
+from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects, allow_shard_answers
 from infra.stacks.storage import CACHES, StorageStack
 
 MODEL_STORE = "/mnt/models"
@@ -69,8 +69,9 @@ class Worker(Construct):
         )
 
     def allow_answers(self, machine: stepfunctions.StateMachine) -> None:
-        """Allow the worker to answer task tokens of our state machine."""
+        """Allow the worker to answer task tokens of our state machine, and those of shards of runs."""
         machine.grant_task_response(self.role)
+        allow_shard_answers(self.role, machine)
 
     def _container(
         self, environment: dict[str, str], storage: StorageStack, image: ecs.ContainerImage

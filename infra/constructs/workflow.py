@@ -1,17 +1,20 @@
-"""The state machine, which plans, enqueues and reports one job of any pipeline."""
+"""The state machine, which plans, enqueues and reports one job of any pipeline, or feeds and finishes a run."""
 
 from collections.abc import Mapping
 
 from aws_cdk import CfnDeletionPolicy, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
-from infra.constructs.permissions import allow
+from infra.constructs.permissions import allow, shard_answers
+from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
 # The name of the exception by which `plan` refuses a request. It is not tried again, for `plan` would refuse it again.
 REFUSED = "Failure"
@@ -43,9 +46,10 @@ class Workflow(Construct):
     A job that was planned for another model or configuration than the deployed one is planned again, from the input of
     its execution (decision 064).
 
-    The waiting state times out at the job's deadline. The timeout of the whole state machine is a day longer than the
-    longest deadline; until then a failing `report` is tried again. An execution that is stopped or times out cannot
-    call `report`, which gets its event instead (`ExecutionEnds`).
+    The waiting state times out at the job's deadline, and a failing `report` is tried again until a day after the
+    longest deadline. The timeout of the whole state machine is that of runs, which it begins with `run` in the input
+    (`RunStates`). An execution that is stopped or times out cannot call `report`, which gets its event instead
+    (`ExecutionEnds`).
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Workflow(Construct):
         report: lambda_.IFunction,
         longest_deadline: Duration,
         tracing: bool,
+        runs: RunFunctions,
+        run_objects: s3.IBucket,
     ) -> None:
         super().__init__(scope, construct_id)
         self._timeout = longest_deadline.plus(Duration.days(1))
@@ -63,9 +69,9 @@ class Workflow(Construct):
         self.machine = sfn.StateMachine(
             self,
             "Machine",
-            definition_body=sfn.DefinitionBody.from_chainable(self._definition(plan, report)),
+            definition_body=sfn.DefinitionBody.from_chainable(self._first(plan, report, runs, run_objects)),
             state_machine_type=sfn.StateMachineType.STANDARD,
-            timeout=self._timeout,
+            timeout=RUN_TIMEOUT,
             tracing_enabled=tracing,
             logs=sfn.LogOptions(
                 destination=self.log,
@@ -74,9 +80,28 @@ class Workflow(Construct):
             ),
         )
 
+        # Not in the policies of these roles' own, on which the functions depend, and the machine on the functions.
+        iam.Policy(
+            self,
+            "ShardAnswersPolicy",
+            statements=[shard_answers(self.machine)],
+            roles=[role for function in (runs.feed, runs.collect, runs.finish) if (role := function.role) is not None],
+        )
+
     def allow_queue(self, queue: sqs.Queue) -> None:
         """Allow executions to send messages to a pipeline's queue."""
         allow(self.machine, ["sqs:SendMessage"], [queue.queue_arn])
+
+    def _first(
+        self, plan: lambda_.IFunction, report: lambda_.IFunction, runs: RunFunctions, run_objects: s3.IBucket
+    ) -> sfn.IChainable:
+        """Return the state that tells a run from a request about one file, with all that follow."""
+        states = RunStates(self, "Runs", runs, run_objects)
+        return (
+            sfn.Choice(self, "IsItARun")
+            .when(sfn.Condition.is_present("$.run"), states.start)
+            .otherwise(self._definition(plan, report))
+        )
 
     def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         # DISCARD keeps the result as the execution's output.

@@ -83,7 +83,13 @@ ACCEPTED = [
         for construct in [
             "Pipelines/Functions/*Role/DefaultPolicy/Resource",
             "Pipelines/*/Worker/Role/DefaultPolicy/Resource",
+            "Pipelines/Workflow/Machine/Role/DefaultPolicy/Resource",  # the lists of shards
         ]
+    ),
+    AcceptedFinding(
+        f"{_SOLUTIONS}IAM5[Resource::*:execution:*]",
+        "Pipelines/Workflow/Machine/DistributedMapPolicy/Resource",
+        "These are executions of the same state machine: children of a Distributed Map, one for each shard of a run",
     ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::*_CosmosError_*.json]",

@@ -12,9 +12,17 @@ from cosmos_batch.planning.deployment import enabled_pipelines
 from infra.constructs.event_queue import EventQueue, execution_failed, object_created
 from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
-from infra.constructs.job_functions import TIMEOUT, create_dead_letter, create_plan, create_report, create_upload
+from infra.constructs.job_functions import (
+    TIMEOUT,
+    create_dead_letter,
+    create_plan,
+    create_report,
+    create_upload,
+    pipelines_digest,
+)
 from infra.constructs.nudge_queue import NudgeQueue
 from infra.constructs.pipeline import PipelineResources
+from infra.constructs.run_functions import FINISH_TIMEOUT, create_run_functions
 from infra.constructs.scaling import Scaling
 from infra.constructs.vams import Vams, task_timeout
 from infra.constructs.workflow import Workflow
@@ -58,9 +66,18 @@ class PipelinesStack(Stack):
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage, settings.vams)
-        workflow = Workflow(self, "Workflow", plan, report, _longest(deadline, task_timeout(settings.vams)), tracing)
-        ends = self._report_failed_executions(workflow, report)
-        self.undelivered: dict[str, sqs.IQueue] = {"report": ends.undelivered, "scale": nudges.failed}
+        runs = create_run_functions(
+            functions, storage, pipelines, pipelines_digest(pipelines), nudges.queue, settings.vams
+        )
+        longest = _longest(deadline, task_timeout(settings.vams))
+        workflow = Workflow(self, "Workflow", plan, report, longest, tracing, runs, storage.state)
+        ends = self._send_failed_executions("ExecutionEnds", workflow, report, TIMEOUT)
+        run_ends = self._send_failed_executions("RunEnds", workflow, runs.finish, FINISH_TIMEOUT)
+        self.undelivered: dict[str, sqs.IQueue] = {
+            "report": ends.undelivered,
+            "finish_run": run_ends.undelivered,
+            "scale": nudges.failed,
+        }
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
         if storage.assets.triggering and pipelines:
@@ -88,17 +105,19 @@ class PipelinesStack(Stack):
             max_receives=10,
         )
 
-    def _report_failed_executions(self, workflow: Workflow, report: lambda_.Function) -> EventQueue:
-        """Send `report` the events of executions that failed: one that was stopped cannot call it itself."""
+    def _send_failed_executions(
+        self, construct_id: str, workflow: Workflow, function: lambda_.Function, timeout: Duration
+    ) -> EventQueue:
+        """Send a function the events of executions that failed: one that was stopped cannot call it itself."""
         ends = EventQueue(
             self,
-            "ExecutionEnds",
+            construct_id,
             "Executions of Cosmos Batch that ended badly",
             [execution_failed(workflow.machine)],
-            function_timeout=TIMEOUT,
+            function_timeout=timeout,
             max_receives=100,  # about ten hours, for a caller waits for the answer
         )
-        ends.feed(report)
+        ends.feed(function)
         return ends
 
 

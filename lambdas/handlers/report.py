@@ -12,6 +12,7 @@ from typing import Any
 from cosmos_batch.contract.environment import ReportEnvironment
 from lambdas.reporting.execution_end import ExecutionEnd
 from lambdas.reporting.report import report_once
+from lambdas.runs.requests import is_run
 from lambdas.sqs_records import Record, each_record
 
 
@@ -38,5 +39,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def take(record: Record) -> None:
-    """Report the end of an execution whose change of status EventBridge sent."""
-    report_once(ExecutionEnd.read(json.loads(record["body"])), environment())
+    """Report the end of an execution whose change of status EventBridge sent. That of a run is `finish_run`'s."""
+    end = ExecutionEnd.read(json.loads(record["body"]))
+    if not is_run(end.request):
+        report_once(end, environment())

@@ -4,7 +4,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS, medium_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.environment import PlanningEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.outputs import generation_document_key
@@ -27,7 +27,9 @@ from lambdas.planning.work import Work
 ACTION_EXTENSIONS = (".json",)
 
 
-def plan_generation(request: Request, job_id: str, environment: PlanEnvironment, model: str, serving: Serving) -> Work:
+def plan_generation(
+    request: Request, job_id: str, environment: PlanningEnvironment, model: str, serving: Serving
+) -> Work:
     """Return the generation and its files. Raises Failure, also for a distilled model, which no worker would run."""
     refuse_distilled(model, serving)
     pipeline = pipeline_named(request.pipeline)

@@ -68,7 +68,7 @@ def plan_execution(
         work = plan_question(request, execution.name, environment)
     else:
         work = plan_generation(request, execution.name, environment, queue.identity.model, queue.serving)
-    identity = _identity_of(queue, request, Revisions(table, queue.id))
+    identity = identity_of(queue, request.invalidate_model, Revisions(table, queue.id))
     job = _make_job(work, request, execution, deadline, identity, ReservedKeys(table), environment.asset_buckets)
     Jobs(table).create(job)
     nudge_for_work(environment.nudge_queue_url, job.pipeline)
@@ -104,7 +104,8 @@ def _make_job(
     roots: list[str],
 ) -> Job:
     """Return the job, with a key for its document that no other job has. Raises Failure."""
-    document, timestamp = _reserve_document(work, request.asset_id, execution, reserved_keys, roots)
+    directory = _document_directory(work, request.asset_id)
+    document, timestamp = reserve_document(work, directory, execution.started_at, execution.name, reserved_keys, roots)
     return Job(
         job_id=execution.name,
         execution_arn=execution.arn,
@@ -120,11 +121,13 @@ def _make_job(
     )
 
 
-def _reserve_document(
-    work: Work, asset_id: str | None, execution: Execution, reserved_keys: ReservedKeys, roots: list[str]
+def reserve_document(
+    work: Work, directory: S3Location, start: datetime, job_id: str, reserved_keys: ReservedKeys, roots: list[str]
 ) -> tuple[OutputKey, str]:
-    """Return the document's key and the timestamp in it: the first second from the start whose key is free."""
-    directory = _document_directory(work, asset_id)
+    """Return the key of a document in a folder and the timestamp in it: the first second from `start` that is free.
+
+    Raises Failure.
+    """
 
     def key_at(timestamp: str) -> OutputKey:
         try:
@@ -140,7 +143,7 @@ def _reserve_document(
             )
         return OutputKey(bucket=document.bucket, key=document.key)
 
-    reserved = reserved_keys.reserve_second(execution.started_at, execution.name, key_at)
+    reserved = reserved_keys.reserve_second(start, job_id, key_at)
     if reserved is None:
         raise Failure(
             "Internal",
@@ -167,12 +170,12 @@ def _document_directory(work: Work, asset_id: str | None) -> S3Location:
     return S3Location(prefix.bucket, join_below(prefix.key, relative_directory(work.input.key, asset_id)))
 
 
-def _identity_of(queue: DeployedQueue, request: Request, revisions: Revisions) -> Identity:
+def identity_of(queue: DeployedQueue, invalidate_model: bool, revisions: Revisions) -> Identity:
     """Return the model and configuration that must do the job. Its commit is the configured or the recorded one.
 
     A job that requests a new copy of the model changes the recorded commit itself, so it names none.
     """
-    if queue.identity.revision is not None or request.invalidate_model:
+    if queue.identity.revision is not None or invalidate_model:
         return queue.identity
     recorded = revisions.get(queue.identity.model, queue.revision)
     return queue.identity.model_copy(update={"revision": None if recorded is None else recorded.commit})
@@ -190,7 +193,7 @@ def _sending_of(job: Job, queue: DeployedQueue, caller: str | None, schema_versi
         "heartbeatSeconds": seconds - 1,
         "jobId": job.job_id,
         "job": _message_body(job, schema_version),
-        "messageGroup": _message_group(caller),
+        "messageGroup": message_group(caller),
     }
 
 
@@ -206,7 +209,7 @@ def _message_body(job: Job, schema_version: int) -> dict[str, Any]:
     return job.model_dump(mode="json", include=FIELDS_BEFORE_IDENTITIES, exclude_defaults=True)
 
 
-def _message_group(caller: str | None) -> str:
+def message_group(caller: str | None) -> str:
     """Return the message group of a caller. SQS serves groups fairly: a caller with many jobs does not delay others.
 
     It is a hash, because a group's name is limited in length and characters, and should not name the caller.

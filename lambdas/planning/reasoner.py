@@ -1,7 +1,7 @@
 """Plan a question to a reasoner: find its files, settle its text and parameters."""
 
 from cosmos_batch.catalogue.formats import medium_of
-from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.environment import PlanningEnvironment
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import document_key
 from cosmos_batch.planning.questions import parameters_of, refuse_cut_of_image, settle_question
@@ -10,7 +10,7 @@ from lambdas.planning.inputs import inspect_inputs, read_prompt
 from lambdas.planning.work import Work
 
 
-def plan_question(request: Request, job_id: str, environment: PlanEnvironment) -> Work:
+def plan_question(request: Request, job_id: str, environment: PlanningEnvironment) -> Work:
     """Return the question and its files. Raises Failure.
 
     Texts that are too long for a message are written to the state bucket.

@@ -1,12 +1,14 @@
 """Fail waiting jobs that no worker will do: those of a queue whose workers cannot start, and dead letters."""
 
 import json
+from typing import NamedTuple
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Jobs, Table
+from cosmos_batch.state import JobRow, Jobs, Runs, Table
 from lambdas.clients import client
 from lambdas.log import log
+from lambdas.runs.shard_ends import count_and_answer
 from lambdas.step_functions import send_failure
 
 RECEIVED_AT_ONCE = 10
@@ -17,7 +19,15 @@ WAIT_SECONDS = 1  # long polling: only a receive that waits asks all of the queu
 
 
 class UnreadableMessage(Exception):  # noqa: N818 - the message's fault, not ours
-    """The state machine did not write this message: it has no task token to answer."""
+    """Neither the state machine nor `feed` wrote this message: it has no task token to answer, and is of no run."""
+
+
+class QueuedJob(NamedTuple):
+    """The job of a message, and who waits for it: an execution with a token, or a run."""
+
+    job_id: str
+    token: str | None
+    run: str | None
 
 
 def refuse_queue(queue_url: str, error: Error, table: Table) -> bool:
@@ -34,20 +44,20 @@ def refuse_queue(queue_url: str, error: Error, table: Table) -> bool:
         if not messages:
             return False
         for message in messages:
-            if _refuse_if_readable(message["Body"], error, Jobs(table)):
+            if _refuse_if_readable(message["Body"], error, table):
                 sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
     return True
 
 
-def _refuse_if_readable(body: str, error: Error, jobs: Jobs) -> bool:
+def _refuse_if_readable(body: str, error: Error, table: Table) -> bool:
     """Fail one job. Return False for a message that cannot be read, which SQS moves to the dead-letter queue later."""
     try:
-        return refuse_message(body, error, jobs)
+        return refuse_message(body, error, table)
     except UnreadableMessage:
         return False
 
 
-def refuse_message(body: str, error: Error, jobs: Jobs) -> bool:
+def refuse_message(body: str, error: Error, table: Table) -> bool:
     """Fail one job. Return False if its result is committed: a worker has to deliver it.
 
     The caller is answered first, then the row is closed, then the message is deleted. A worker that finds a closed row
@@ -57,23 +67,41 @@ def refuse_message(body: str, error: Error, jobs: Jobs) -> bool:
     A worker that has lost its lease may still do the job. Once the task token is answered, its heartbeat fails with
     TaskTimedOut, and it drops the job. If it commits before its next heartbeat, the document stays, but its answer is
     ignored: the caller gets this failure only, as when a person stops an execution at the last moment.
+
+    An item of a run is closed first and counted then, and its run is held: the rest of it can wait for the cause to be
+    removed. Another run asks again what failed so.
     """
-    job_id, token = read_message(body)
+    job_id, token, run = read_message(body)
+    jobs = Jobs(table)
     row = jobs.get(job_id)
+    if token is None and run is not None:
+        return row is None or (row.state != "COMMITTED" and _refuse_item(row, run, error, table))
     if row is not None and row.state == "COMMITTED":
         return False
     reason = error if row is None or row.result is None else row.result.error
-    if reason is not None:
+    if reason is not None and token is not None:
         send_failure(job_id, token, reason)
         log("refused a waiting job", jobId=job_id, code=reason.code)
     jobs.close(job_id, Result(job_id=job_id, error=error), cancelled=False)
     return True
 
 
-def read_message(body: str) -> tuple[str, str]:
-    """Return the job's id and the task token, which messages of every schema version have. Raises UnreadableMessage."""
+def _refuse_item(row: JobRow, run: str, error: Error, table: Table) -> bool:
+    runs = Runs(table)
+    runs.hold(run, f"{error.message} {error.remedy}")
+    refused = Result(job_id=row.job_id, error=error.model_copy(update={"retryable": True}))
+    count_and_answer(Jobs(table).close(row.job_id, refused, cancelled=False), runs)
+    log("refused a waiting item", jobId=row.job_id, run=run, code=error.code)
+    return True
+
+
+def read_message(body: str) -> QueuedJob:
+    """Return the job of a message of any schema version, and who waits for it. Raises UnreadableMessage."""
     try:
         message = json.loads(body)
-        return message["job"]["jobId"], message["taskToken"]
-    except (ValueError, KeyError, TypeError) as error:
+        queued = QueuedJob(message["job"]["jobId"], message.get("taskToken"), message.get("run"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableMessage(type(error).__name__) from error
+    if queued.token is None and queued.run is None:
+        raise UnreadableMessage("neither a token nor a run")
+    return queued

@@ -34,11 +34,50 @@ class Unused(NamedTuple):
 PIPELINES = ["cosmosreason22b", "cosmosreason28b"]
 WORKERS = [f"{pipeline}Worker" for pipeline in PIPELINES]
 VAMS = [f"FunctionsVams{pipeline}" for pipeline in PIPELINES]
-CONSUMERS = ["FunctionsDeadLetter", "FunctionsReport", "FunctionsScale", "FunctionsUpload"]
-TRACED = [*CONSUMERS, "FunctionsPlan", *VAMS]
+CONSUMERS = ["FunctionsDeadLetter", "FunctionsFinishRun", "FunctionsReport", "FunctionsScale", "FunctionsUpload"]
+RUNS = ["FunctionsCollect", "FunctionsFeed", "FunctionsFinishRun", "FunctionsPrepareRun"]
+TRACED = [*CONSUMERS, "FunctionsPlan", *VAMS, *RUNS]
 TRACE = ["xray:puttelemetryrecords", "xray:puttracesegments"]
 LOG = ["logs:createlogstream", "logs:putlogevents"]
 PULL = ["ecr:batchchecklayeravailability", "ecr:batchgetimage", "ecr:getdownloadurlforlayer"]
+
+# What the functions of runs are granted: `test_runs.py` compares it with their calls, and no other flow calls them.
+_ROWS = ["dynamodb:getitem", "dynamodb:updateitem"]
+_TABLES = ["s3:getobject", "s3:listbucket", "s3:putobject", "states:sendtasksuccess"]
+USED_BY_RUNS = {
+    "FunctionsPrepareRun": [
+        *_ROWS,
+        "dynamodb:putitem",
+        "s3:getobject",
+        "s3:listbucket",
+        "s3:putobject",
+        "ssm:getparameters",
+    ],
+    "FunctionsFeed": [
+        *_ROWS,
+        *_TABLES,
+        *("dynamodb:putitem", "dynamodb:query", "s3:getobjectversion", "sqs:sendmessage", "ssm:getparameters"),
+    ],
+    "FunctionsCollect": [*_ROWS, *_TABLES],
+    "FunctionsFinishRun": [
+        *_ROWS,
+        *_TABLES,
+        *("dynamodb:deleteitem", "dynamodb:query", "events:putevents", "states:sendtaskfailure"),
+    ],
+}
+# What the flows of `test_runs.py` leave out of that.
+UNUSED_BY_RUNS = [
+    Unused(RUNS, ["s3:listbucket"], "S3 asks for it to say 404 instead of 403"),
+    Unused(["FunctionsFeed"], ["s3:getobject", "s3:putobject"], "a long prompt: test_plan.py", "*/requests/[*]"),
+    Unused(["FunctionsFeed"], ["s3:getobjectversion"], "a version that is not the latest: test_plan.py"),
+    Unused(["FunctionsFeed"], ["sqs:sendmessage"], "no run here is of the 8B", "*cosmosreason28b*"),
+    Unused(
+        ["FunctionsCollect", "FunctionsFinishRun"],
+        ["states:sendtasksuccess"],
+        "a job that two cancelled runs wait for: tests/lambdas/runs/test_collect.py",
+    ),
+    Unused(["FunctionsFinishRun"], ["states:sendtaskfailure"], "a run that failed: tests/lambdas/runs/test_finish.py"),
+]
 
 UNUSED = [
     Unused([*TRACED, "BuildsFunctionsImageBuild"], LOG, "used by Lambda itself"),
@@ -49,14 +88,14 @@ UNUSED = [
         "what Lambda does for an event source; scale, also with an open breaker: test_faults.py",
     ),
     Unused(
-        ["FunctionsDeadLetter", "FunctionsReport", "FunctionsUpload"],
+        ["FunctionsDeadLetter", "FunctionsFinishRun", "FunctionsReport", "FunctionsUpload"],
         ["sqs:getqueueattributes"],
         "what Lambda does for an event source",
     ),
     Unused(["FunctionsScale"], ["sqs:getqueueattributes"], "what Lambda does for an event source", "*:*NudgesQueue*"),
     Unused(
         ["FunctionsDeadLetter"],
-        ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure"],
+        ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure", "states:sendtasksuccess"],
         "no flow here makes a dead letter: tests/lambdas/reporting/test_dead_letters.py",
     ),
     Unused(
@@ -99,6 +138,16 @@ UNUSED = [
     Unused(["FunctionsScale"], ["batch:submitjob"], "asked for beside the queue, which is told", "*:job-definition/*"),
     Unused(["FunctionsScale"], ["batch:tagresource"], "IAM asks for it where SubmitJob has tags"),
     Unused(["FunctionsScale"], ["states:sendtaskfailure"], "an open breaker: test_faults.py"),
+    Unused(["FunctionsScale"], ["states:sendtasksuccess", "s3:getobject"], "runs: tests/lambdas/runs/test_sweep.py"),
+    Unused(
+        ["WorkflowMachine"],
+        [
+            *("s3:getobject", "states:describeexecution", "states:redriveexecution"),
+            *("states:startexecution", "states:stopexecution"),
+        ],
+        "a Distributed Map of runs, which the local cloud runs without these calls",
+    ),
+    *(Unused([role], actions, "runs: test_runs.py") for role, actions in USED_BY_RUNS.items()),
     Unused(["WorkflowMachine"], ["lambda:invokefunction"], "versions of a function: CDK's grant", "*:[*]"),
     Unused(
         ["WorkflowMachine"],

@@ -23,9 +23,13 @@ MODELS = {
     "scale": environment.ScaleEnvironment,
     "dead_letter": environment.DeadLetterEnvironment,
     "vams": environment.VamsEnvironment,
+    "prepare_run": environment.PrepareRunEnvironment,
+    "feed": environment.FeedEnvironment,
+    "collect": environment.CollectEnvironment,
+    "finish_run": environment.FinishRunEnvironment,
 }
 PIPELINES = [pipeline.id for pipeline in REASONERS]
-FOLDERS = [f"lambdas/{name}" for name in ("handlers", "intake", "planning", "reporting", "scaling", "vams")]
+FOLDERS = [f"lambdas/{name}" for name in ("handlers", "intake", "planning", "reporting", "runs", "scaling", "vams")]
 
 
 def functions(assembly: Assembly, module: str) -> list[Resource]:

@@ -25,6 +25,9 @@ PULL = {
     "ecr:GetDownloadUrlForLayer",
     "ecr:GetAuthorizationToken",
 }
+# What became of the items of a run, and the tables in which that is written.
+COLLECT = {"s3:ListBucket", "s3:GetObject", "s3:PutObject", "states:SendTaskSuccess"}
+COLLECT |= {"dynamodb:GetItem", "dynamodb:UpdateItem"}
 EXAMPLES = ["everything", "vams", "existing-vpc"]  # together they have every role
 # Those that each pipeline or image has for itself stand here once.
 ACTIONS = {
@@ -48,11 +51,28 @@ ACTIONS = {
     | {"states:SendTaskSuccess", "states:SendTaskFailure"},
     "FunctionsScale": LOG
     | CONSUME
-    | {"sqs:SendMessage", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "states:SendTaskFailure"}
+    | {"sqs:SendMessage", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem", "s3:GetObject"}
+    | {"states:SendTaskFailure", "states:SendTaskSuccess"}
     | {"batch:DescribeJobs", "batch:DescribeJobQueues", "batch:DescribeComputeEnvironments"}
     | {"batch:SubmitJob", "batch:TagResource", "batch:TerminateJob", "ssm:GetParameters"},
-    "FunctionsDeadLetter": LOG | CONSUME | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure"},
-    "WorkflowMachine": {"lambda:InvokeFunction", "sqs:SendMessage", "xray:PutTraceSegments"}
+    "FunctionsDeadLetter": LOG
+    | CONSUME
+    | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure", "states:SendTaskSuccess"},
+    "FunctionsPrepareRun": LOG
+    | {"s3:ListBucket", "s3:GetObject", "s3:PutObject", "ssm:GetParameters"}
+    | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+    "FunctionsFeed": LOG
+    | READ_FILES
+    | {"s3:PutObject", "sqs:SendMessage", "ssm:GetParameters", "states:SendTaskSuccess"}
+    | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"},
+    "FunctionsCollect": LOG | COLLECT,
+    "FunctionsFinishRun": LOG
+    | CONSUME
+    | COLLECT
+    | {"dynamodb:DeleteItem", "dynamodb:Query", "events:PutEvents", "states:SendTaskFailure"},
+    "WorkflowMachine": {"lambda:InvokeFunction", "sqs:SendMessage", "xray:PutTraceSegments", "s3:GetObject"}
+    # What a Distributed Map needs: its children are executions of the same machine.
+    | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "states:RedriveExecution"}
     | {"xray:PutTelemetryRecords", "xray:GetSamplingRules", "xray:GetSamplingTargets"}
     | {"logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery"}
     | {"logs:ListLogDeliveries", "logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups"},

@@ -44,12 +44,16 @@ def test_its_log_group_needs_no_entry_in_the_account_wide_resource_policy(assemb
     assert "WorkflowLog" in destination
 
 
-def test_it_outlives_the_longest_deadline_by_a_day(definition: dict[str, Any]) -> None:
-    assert definition["TimeoutSeconds"] == (72 + 24) * 3600
+DEADLINE_AND_A_DAY = (72 + 24) * 3600
+
+
+def test_it_lives_as_long_as_a_run(definition: dict[str, Any]) -> None:
+    assert definition["TimeoutSeconds"] == 90 * 24 * 3600
 
 
 def test_plan_gets_the_request_and_the_execution(definition: dict[str, Any], states: States) -> None:
-    assert definition["StartAt"] == "Plan"
+    assert definition["StartAt"] == "IsItARun"
+    assert states["IsItARun"]["Default"] == "Plan"
     assert states["Plan"]["Parameters"] == {
         "request.$": "$$.Execution.Input",
         "execution": {
@@ -80,13 +84,11 @@ def test_plan_is_tried_again_whatever_happened_unless_it_refused(states: States)
 
 
 @pytest.mark.parametrize("state", ["Report", "ReportError"])
-def test_report_is_tried_again_for_as_long_as_the_execution_lives(
-    definition: dict[str, Any], states: States, state: str
-) -> None:
+def test_report_is_tried_again_until_a_day_after_the_longest_deadline(states: States, state: str) -> None:
     [retry] = states[state]["Retry"]
     assert retry == {**PATIENT, "ErrorEquals": ["States.ALL"]}
     # With full jitter a pause is half of its limit on average.
-    assert retry["MaxAttempts"] * retry["MaxDelaySeconds"] / 2 >= definition["TimeoutSeconds"]
+    assert retry["MaxAttempts"] * retry["MaxDelaySeconds"] / 2 >= DEADLINE_AND_A_DAY
 
 
 def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(states: States) -> None:
@@ -137,3 +139,27 @@ def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:
     }
     assert states["SucceededBeforeTheError"] == {"Type": "Succeed", "OutputPath": "$.result"}
     assert states["Failed"] == {"Type": "Fail", "ErrorPath": "$.error", "CausePath": "$.cause"}
+
+
+def test_a_run_is_prepared_its_shards_are_fed_and_it_is_finished_whatever_fails(states: States) -> None:
+    assert states["IsItARun"]["Choices"] == [{"Variable": "$.run", "IsPresent": True, "Next": "PrepareRun"}]
+    assert (states["PrepareRun"]["Next"], states["Shards"]["Next"]) == ("Shards", "FinishRun")
+    for name in ("PrepareRun", "Shards"):
+        assert states[name]["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "FinishFailedRun"}]
+
+
+def test_a_failed_shard_does_not_fail_its_run(states: States) -> None:
+    shards = states["Shards"]
+    assert shards["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
+    assert (shards["ToleratedFailurePercentage"], shards["MaxConcurrencyPath"]) == (100, "$.maxConcurrency")
+    assert shards["ItemReader"]["Parameters"]["Key.$"] == "$.key"
+    fed = shards["ItemProcessor"]["States"]["Feed"]
+    assert fed["Resource"].endswith(":states:::lambda:invoke.waitForTaskToken")
+    assert fed["Parameters"]["Payload"]["token.$"] == "$$.Task.Token"
+    assert (fed["Next"], fed["Catch"][0]["Next"]) == ("Collect", "CollectBroken")
+    assert fed["TimeoutSeconds"] == 10 * 24 * 3600
+
+
+def test_the_machine_reads_no_other_object_than_the_lists_of_shards(assembly: Assembly) -> None:
+    policies = json.dumps(assembly.resources("Pipelines", "IAM::Policy"))
+    assert "/runs/*/shards.json" in policies

@@ -11,13 +11,17 @@ import boto3
 from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import (
+    CollectEnvironment,
     DeadLetterEnvironment,
     DeployedCompute,
     DeployedPipeline,
     DeployedQueue,
     Environment,
+    FeedEnvironment,
+    FinishRunEnvironment,
     PipelineRef,
     PlanEnvironment,
+    PrepareRunEnvironment,
     ReportEnvironment,
     ScaleEnvironment,
     UploadEnvironment,
@@ -217,6 +221,22 @@ class Cloud:
                 nudge_queue_url=self.nudges,
                 deadline_seconds=3600,
             ),
+            FeedEnvironment(
+                state_table=TABLE,
+                state_bucket=STATE_BUCKET,
+                asset_buckets=["assets", "plain/inbox/"],
+                pipeline_parameters=[self.deploy_pipeline(queue, compute) for queue in queues],
+                pipelines_digest="0123456789abcdef",
+                nudge_queue_url=self.nudges,
+            ),
+            PrepareRunEnvironment(
+                state_table=TABLE,
+                state_bucket=STATE_BUCKET,
+                asset_buckets=["assets", "plain/inbox/"],
+                pipeline_parameters=[self.deploy_pipeline(queue, compute) for queue in queues],
+            ),
+            CollectEnvironment(state_table=TABLE, state_bucket=STATE_BUCKET),
+            FinishRunEnvironment(state_table=TABLE, state_bucket=STATE_BUCKET, callback_role_arn=callback_role),
             ReportEnvironment(state_table=TABLE, callback_role_arn=callback_role),
             DeadLetterEnvironment(state_table=TABLE),
             VamsEnvironment(
@@ -231,6 +251,7 @@ class Cloud:
             ),
             ScaleEnvironment(
                 state_table=TABLE,
+                state_bucket=STATE_BUCKET,
                 nudge_queue_url=self.nudges,
                 pipeline_parameters=[self.deploy_pipeline(queues[0], compute)],
                 scaling=ScalingSettings(target_drain_seconds=10),

@@ -9,10 +9,10 @@ from moto import mock_aws
 
 from cosmos_batch.contract.environment import Environment
 from lambdas import clients
-from lambdas.handlers import dead_letter, plan, report, scale, upload, vams
+from lambdas.handlers import collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams
 from tests.lambdas.cloud import Cloud
 
-FUNCTIONS = (dead_letter, plan, report, scale, upload, vams)
+FUNCTIONS = (collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams)
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         cloud = Cloud()
         monkeypatch.setattr(boto3, "client", cloud.client)
         environments = [function.environment for function in FUNCTIONS]
-        for cached in (clients.cached_client, clients.state_table, plan.enabled_queues, *environments):
+        for cached in (clients.cached_client, clients.state_table, plan.enabled_queues, feed.pipelines, *environments):
             cached.cache_clear()
         yield cloud
 

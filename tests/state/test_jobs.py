@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table, Waiting
+from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table, Waiting, Watcher
 from tests.state.conftest import client
 from tests.support.jobs import make_job
 
@@ -220,3 +220,68 @@ def test_a_row_of_a_newer_version_can_be_read(jobs: Jobs, table: Table) -> None:
     table.update("job#j", "job", "SET #fromTheFuture = :yes", {"yes": True})
     jobs.stamp("j", "received")
     assert "received" in row(jobs).stages
+
+
+WATCHER, OTHER = Watcher("r1", "00000", 0), Watcher("r2", "00003", 7)
+RETRYABLE = Result(job_id="i", error=ERROR.model_copy(update={"retryable": True}))
+
+
+def ended(jobs: Jobs, result: Result) -> None:
+    """Bring the job of an item to its end."""
+    jobs.open_attempt("i", SHARED)
+    jobs.commit("i", "shared", result)
+    jobs.finish("i", result.error)
+
+
+@pytest.fixture
+def items(table: Table) -> Jobs:
+    jobs = Jobs(table)
+    assert jobs.watch(make_job("i"), WATCHER, retry=False)[0] == "send"
+    return jobs
+
+
+def test_a_job_in_flight_is_joined_and_sent_again_only_by_the_run_that_sent_it(items: Jobs) -> None:
+    assert items.watch(make_job("i"), OTHER, retry=False)[0] == "joined"
+    assert items.watch(make_job("i"), WATCHER, retry=False)[0] == "send"
+    items.open_attempt("i", SHARED)
+    what, job_row = items.watch(make_job("i"), WATCHER, retry=False)
+    assert (what, job_row.watchers, job_row.paid_by) == ("joined", {WATCHER.text, OTHER.text}, "r1")
+
+
+def test_an_answer_is_used_again(items: Jobs) -> None:
+    ended(items, GOOD)
+    what, job_row = items.watch(make_job("i"), OTHER, retry=True)
+    assert (what, job_row.state, job_row.watchers) == ("ended", "SUCCEEDED", {WATCHER.text})
+
+
+@pytest.mark.parametrize(("result", "retry", "expected"), [(BAD, False, "ended"), (BAD, True, "send")])
+def test_an_error_that_does_not_pass_is_tried_again_only_on_request(
+    items: Jobs, result: Result, retry: bool, expected: str
+) -> None:
+    ended(items, result)
+    assert items.watch(make_job("i"), OTHER, retry)[0] == expected
+
+
+def test_a_job_that_is_done_again_forgets_its_earlier_end(items: Jobs) -> None:
+    ended(items, RETRYABLE)
+    what, job_row = items.watch(make_job("i"), OTHER, retry=False)
+    assert (what, job_row.state, job_row.attempts, job_row.paid_by) == ("send", "PLANNED", 0, "r2")
+    assert (job_row.winner, job_row.result, job_row.opened, job_row.suspect) == (None, None, set(), False)
+    assert job_row.watchers == {WATCHER.text, OTHER.text}
+    ended(items, GOOD)
+    assert items.watch(make_job("i"), WATCHER, retry=False)[0] == "ended"
+
+
+def test_a_job_that_somebody_joined_meanwhile_is_not_closed(items: Jobs) -> None:
+    before = items.watch(make_job("i"), WATCHER, retry=False)[1]
+    items.watch(make_job("i"), OTHER, retry=False)
+    left = items.close("i", Result(job_id="i", error=ERROR), cancelled=True, watchers=before.watchers)
+    assert left is not None and left.state == "PLANNED"
+    closed = items.close("i", Result(job_id="i", error=ERROR), cancelled=True, watchers=left.watchers)
+    assert closed is not None and closed.state == "CANCELLED"
+    assert items.watch(make_job("i"), OTHER, retry=False)[0] == "send"
+
+
+def test_the_jobs_of_items_are_not_counted_one_by_one_as_waiting_work(items: Jobs, table: Table) -> None:
+    ended(items, GOOD)
+    assert table.get("pipeline#cosmos-reason2-2b", "pipeline") is None

@@ -20,9 +20,10 @@ from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import InputFile, Job, JobMessage, OutputKey
 from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.moto_patches import dynamodb
-from cosmos_batch.state import Jobs, Table, Workers
+from cosmos_batch.state import Jobs, RunRow, Runs, ShardRow, Table, Watcher, Workers
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
@@ -83,13 +84,14 @@ class Bench:
         )
         self.table = Table(dynamodb, TABLE)
         self.jobs = Jobs(self.table)
+        self.runs = Runs(self.table)
         self.workers = Workers(self.table, "cosmos-reason2-2b")
         self.stepfunctions = FakeStepFunctions()
         Image.new("RGB", (64, 48), "red").save(folder / "picture.png")
         self._picture = (folder / "picture.png").read_bytes()
 
-    def job(self, name: str = "one", prompt: str = "What?", **changes: Any) -> Job:
-        """Plan a job whose file is in its bucket."""
+    def job(self, name: str = "one", prompt: str = "What?", create: bool = True, **changes: Any) -> Job:
+        """Plan a job whose file is in its bucket; without `create` it has no row yet."""
         put = self.s3.put_object(Bucket=ASSETS, Key=f"in/{name}.png", Body=changes.pop("body", self._picture))
         now = datetime.now(UTC)
         job = Job(
@@ -110,12 +112,34 @@ class Bench:
             invalidate_model=False,
             planned_for=IDENTITY,
         ).model_copy(update=changes)
-        self.jobs.create(job)
+        if create:
+            self.jobs.create(job)
         return job
 
     def send(self, job: Job) -> None:
         message = JobMessage(schema_version=4, task_token=f"token-{job.job_id}", job=job)
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
+
+    def send_item(self, job: Job, *watchers: Watcher, table_only: bool = False) -> None:
+        """Send the job of an item, which the runs of all `watchers` wait for, as the feeding of a run does."""
+        for watcher in watchers:
+            self.jobs.watch(job, watcher, retry=False)
+        message = JobMessage(schema_version=5, run=watchers[0].run, table_only=table_only, job=job)
+        self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
+
+    def feed(self, run: str, items: int, shard: str = "00000") -> None:
+        """Write the rows of a run with one shard, which waits for so many items with the token `shard-of-<run>`."""
+        row = RunRow(id=run, state="RUNNING", items=items, shards=1, started_at=datetime.now(UTC).isoformat())
+        self.runs.create(row)
+        ref = ShardRef(run=run, shard=shard, pipeline="cosmos-reason2-2b", items=items)
+        self.runs.feed(ref, f"shard-of-{run}", expected_dollars=0.0)
+        self.runs.fed(run, shard, items, float(items))
+
+    def shard(self, run: str) -> ShardRow:
+        """Return the row of a run's first shard."""
+        row = self.runs.shard(run, "00000")
+        assert row is not None
+        return row
 
     def environment(
         self, name: str, engine: str = "unused", image_cuda: str | None = None, **settings: Any
@@ -179,6 +203,7 @@ class Hand:
         self.runner.inference.jobs = bench.jobs
         self.worker._workers = bench.workers
         self.runner.task_tokens._stepfunctions = bench.stepfunctions
+        self.runner.callers._jobs, self.runner.callers._runs = bench.jobs, bench.runs
         self.runner.committer = dataclasses.replace(self.runner.committer, jobs=bench.jobs)
 
     async def serve(self) -> None:

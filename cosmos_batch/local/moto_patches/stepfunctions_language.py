@@ -11,6 +11,7 @@ from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl
 from moto.stepfunctions.parser.asl.component.common.error_name.error_name import ErrorName
 from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
 from moto.stepfunctions.parser.asl.component.common.path import result_path
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.utils import json_path
 
 from cosmos_batch.local.moto_patches.registry import patch, replace
@@ -21,6 +22,8 @@ ALL = StatesErrorNameType.StatesALL.to_name()
 
 # Text in brackets is skipped: an index, a slice, a filter, or a name that is quoted already.
 _MEMBER = re.compile(r"(?P<skipped>\[[^\]]*\])|\.(?P<name>\d[\w-]*)")
+
+_WHOLE = re.compile(r'("ToleratedFailurePercentage"\s*:\s*\d+)(?![\d.])')
 
 
 @patch(
@@ -73,3 +76,14 @@ def _match_errors() -> None:
             original(self, env)
 
     replace(ErrorEqualsDecl, "_eval_body", match)
+
+
+@patch(
+    "stepfunctions_language.percentages-may-be-whole",
+    brings="The tolerated failures of a Distributed Map may be a whole number of percent.",
+    moto="Takes decimals alone, such as 99.5, and cannot read 100.",
+    source="https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html",
+)
+def _allow_whole_percentages() -> None:
+    original = AmazonStateLanguageParser.parse
+    replace(AmazonStateLanguageParser, "parse", staticmethod(lambda text: original(_WHOLE.sub(r"\1.0", text))))

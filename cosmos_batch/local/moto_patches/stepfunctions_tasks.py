@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from typing import Any
@@ -41,7 +42,7 @@ def _call_as_the_machine() -> None:
 
 @patch(
     "stepfunctions_tasks.definitions-are-parsed-once",
-    brings="Speed: a definition is parsed once, unless its states keep the progress of one execution.",
+    brings="Speed: a definition is parsed once; where states keep the progress of one execution, that has a copy.",
     moto="Parses the definition for each execution.",
     source="https://github.com/getmoto/moto/blob/master/moto/stepfunctions/parser/backend/execution_worker.py",
 )
@@ -111,9 +112,8 @@ def _parsed_definition(self: ExecutionWorker) -> Any:
     definition = self._evaluation_details.state_machine_details.definition
     # Map and Parallel keep the progress of one execution inside their parsed states; all others keep it in the
     # environment of the execution.
-    if '"Map"' in definition or '"Parallel"' in definition:
-        return AmazonStateLanguageParser.parse(definition)[0]
-    return _parse(definition)
+    keeps_progress = '"Map"' in definition or '"Parallel"' in definition
+    return copy.deepcopy(_parse(definition)) if keeps_progress else _parse(definition)
 
 
 @functools.lru_cache(32)

@@ -220,3 +220,25 @@ def _refusals(cloud: ProbedCloud) -> Any:
     arn = "arn:aws:lambda:us-east-1:123456789012:function:missing"
     ended = cloud.run_machine({"Call": {"Type": "Task", "Resource": arn, "End": True}})
     return ended["error"] == "Lambda.ResourceNotFoundException"
+
+
+@probe("stepfunctions_language.percentages-may-be-whole")
+def _whole_percentages(cloud: ProbedCloud) -> Any:
+    """A Distributed Map over a list tolerates 100 % of failures."""
+    ended = cloud.run_machine(
+        {
+            "Map": {
+                "Type": "Map",
+                "ItemsPath": "$.items",
+                "ItemProcessor": {
+                    "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
+                    "StartAt": "P",
+                    "States": {"P": {"Type": "Pass", "End": True}},
+                },
+                "ToleratedFailurePercentage": 100,
+                "End": True,
+            }
+        },
+        {"items": [1, 2]},
+    )
+    return ended["status"] == "SUCCEEDED" and json.loads(ended["output"]) == [1, 2]

@@ -1,0 +1,104 @@
+"""Those who wait for a job: an execution with its task token, or the items of runs, which have none.
+
+A worker learns from an execution's heartbeat that nobody waits for a job any more. An item's run has no heartbeat: its
+row in the state table is read instead, at most once in `SECONDS` for each run, however many of its items are in hand.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from datetime import UTC, datetime
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import JobRow, Jobs, Runs, Watcher, count_item
+from cosmos_batch.worker.queue import Delivery
+from cosmos_batch.worker.task_tokens import TaskTokens, TokenState
+
+SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Callers:
+    """Finds out whether anybody waits for a job, and tells those who do how it ended. Blocks, where not `async`."""
+
+    def __init__(self, task_tokens: TaskTokens, jobs: Jobs, runs: Runs) -> None:
+        self._task_tokens = task_tokens
+        self._jobs = jobs
+        self._runs = runs
+        self._stops: dict[str, tuple[float, bool]] = {}
+        self._lock = threading.Lock()
+
+    def state(self, delivery: Delivery) -> TokenState:
+        """Return whether somebody waits for the job. A fault of AWS is `unknown` and never `gone`."""
+        job = delivery.job
+        if delivery.task_token is not None:
+            return self._task_tokens.heartbeat(job.job_id, delivery.task_token)
+        assert delivery.run is not None, "a message has a token or a run"
+        try:
+            if not self._has_stopped(delivery.run):
+                return "alive"
+            row = self._jobs.get(job.job_id)
+            return "gone" if row is None or not self._others_wait(row) else "alive"
+        except (BotoCoreError, ClientError):
+            log.warning("the run's row could not be read", exc_info=True, extra={"jobId": job.job_id})
+            return "unknown"
+
+    def _others_wait(self, row: JobRow) -> bool:
+        runs = {Watcher.parse(watcher).run for watcher in row.watchers}
+        return not all(self._has_stopped(run) for run in sorted(runs))
+
+    def _has_stopped(self, run: str) -> bool:
+        """Return whether a run wants none of its items any more, as its row said at most `SECONDS` ago."""
+        with self._lock:  # one of many items reads the row, and the others wait for what it finds
+            read_at, stops = self._stops.get(run, (float("-inf"), False))
+            if time.monotonic() - read_at >= SECONDS:
+                row = self._runs.get(run)
+                stops = row is None or row.stops
+                self._stops[run] = (time.monotonic(), stops)
+            return stops
+
+    async def until_gone(self, delivery: Delivery) -> None:
+        """Return when nobody waits for the job any more; for an item of a run, also when its deadline has passed."""
+        job = delivery.job
+        if delivery.task_token is not None:
+            await self._task_tokens.until_gone(job.job_id, delivery.task_token)
+            return
+        while job.deadline > datetime.now(UTC):
+            await asyncio.sleep(self._task_tokens.seconds_to_next)
+            if await asyncio.to_thread(self.state, delivery) == "gone":
+                return
+
+    def report(self, delivery: Delivery, result: Result) -> None:
+        """Tell an execution how its job ended. Items of runs are told by `count`, once the row says so."""
+        if delivery.task_token is not None:
+            self._task_tokens.report(delivery.task_token, result)
+
+    def count(self, row: JobRow | None) -> None:
+        """Count a job that has ended in the shards whose items wait for it, and answer those that are complete."""
+        if row is None:
+            return
+        for shard in count_item(row, self._runs):
+            log.info("the last item of its shard", extra={"jobId": row.job_id, "run": shard.run, "shard": shard.shard})
+            for token in shard.task_tokens:
+                self._task_tokens.shard_done(token, shard.run, shard.shard)
+
+    def cancel(self, delivery: Delivery) -> None:
+        """Close an item's job that no run waits for; if another run has come to wait for it, leave it as it is."""
+        row = self._jobs.get(delivery.job.job_id)
+        if row is None or self._others_wait(row):
+            return
+        closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=CANCELLED), True, row.watchers)
+        if closed is not None and closed.state in ("CANCELLED", "SUCCEEDED", "FAILED"):
+            self.count(closed)
+
+
+CANCELLED = Error(
+    code="Cancelled",
+    message="The run was cancelled before this item was done.",
+    remedy="Start the run again: what is done already costs nothing.",
+)

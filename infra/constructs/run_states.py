@@ -1,0 +1,177 @@
+"""The states of the state machine that feed a run's shards and finish it (decision 074)."""
+
+from dataclasses import dataclass
+
+import jsii
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk import aws_stepfunctions_tasks as tasks
+from constructs import Construct
+
+from infra.constructs.permissions import SHARDS
+
+# An item waits nine days at most (`lambdas/runs/items.py`): SQS keeps its message for ten.
+SHARD_TIMEOUT = Duration.days(10)
+# Of the whole state machine, so of a run: an execution of AWS may take a year.
+RUN_TIMEOUT = Duration.days(90)
+EVERYTHING = ["States.ALL"]
+REFUSED = "Failure"  # the exception by which a function refuses a request; it would refuse it again
+EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class RunFunctions:
+    """The functions that the states of a run call."""
+
+    prepare: lambda_.Function
+    feed: lambda_.Function
+    collect: lambda_.Function
+    finish: lambda_.Function
+
+
+@jsii.implements(sfn.IItemReader)
+class ListOfShards:
+    """Reads the list of a run's shards from S3. CDK's own reader would be granted all objects of the bucket."""
+
+    def __init__(self, bucket: s3.IBucket) -> None:
+        self._bucket = bucket
+
+    @property
+    def bucket(self) -> s3.IBucket:
+        """Return the bucket with the list."""
+        return self._bucket
+
+    @property
+    def bucket_name_path(self) -> None:
+        """Return no path: the bucket is always the same."""
+        return
+
+    @property
+    def max_items(self) -> None:
+        """Return no limit of items."""
+        return
+
+    @property
+    def resource(self) -> str:
+        """Return the call that reads the list."""
+        return f"arn:{Aws.PARTITION}:states:::s3:getObject"
+
+    def render(self, query_language: sfn.QueryLanguage | None = None) -> dict[str, object]:  # noqa: ARG002 - JSONPath
+        """Return the reader as the state machine's definition has it."""
+        return {
+            "Resource": self.resource,
+            "ReaderConfig": {"InputType": "JSON"},
+            "Parameters": {"Bucket": self._bucket.bucket_name, "Key.$": "$.key"},
+        }
+
+    def provide_policy_statements(self) -> list[iam.PolicyStatement]:
+        """Return what the state machine needs to read the list."""
+        return [
+            iam.PolicyStatement(
+                actions=["s3:GetObject"], resources=[self._bucket.arn_for_objects("runs/*/shards.json")]
+            )
+        ]
+
+    def validate_item_reader(self) -> list[str]:
+        """Return no errors."""
+        return []
+
+
+class RunStates(Construct):
+    """The states of a run: prepare it, feed its shards in a Distributed Map and collect each, finish it.
+
+    `start` is the first of them. The map tolerates that shards fail, for each says so itself; whatever fails still
+    comes to `FinishRun`.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, functions: RunFunctions, bucket: s3.IBucket) -> None:
+        super().__init__(scope, construct_id)
+        execution = {**EXECUTION, "input.$": "$$.Execution.Input"}
+        finished = self._call("FinishRun", functions.finish, {"execution": execution})
+        failed = self._call("FinishFailedRun", functions.finish, {"execution": execution, "error.$": "$"})
+        for call in (finished, failed):
+            _retry(call, EVERYTHING)
+            call.next(self._end(call.node.id))
+        prepared = self._call(
+            "PrepareRun", functions.prepare, {"request.$": "$$.Execution.Input", "execution": EXECUTION}
+        )
+        prepared.add_retry(errors=[REFUSED], max_attempts=0)
+        _retry(prepared, EVERYTHING)
+        prepared.add_catch(failed, errors=EVERYTHING, result_path="$")
+        shards = self._shards(functions, bucket)
+        shards.add_catch(failed, errors=EVERYTHING, result_path="$")
+        self.start = prepared.next(shards).next(finished)
+
+    def _shards(self, functions: RunFunctions, bucket: s3.IBucket) -> sfn.DistributedMap:
+        """Return the map over the list of shards in S3. Its children are executions of their own."""
+        shards = sfn.DistributedMap(
+            self,
+            "Shards",
+            label=SHARDS,
+            map_execution_type=sfn.StateMachineType.STANDARD,
+            item_reader=ListOfShards(bucket),
+            # The execution of the run, and not of the child that handles the shard.
+            item_selector={"shard.$": "$$.Map.Item.Value", "execution": EXECUTION},
+            max_concurrency_path="$.maxConcurrency",
+            tolerated_failure_percentage=100,
+            result_path=sfn.JsonPath.DISCARD,
+        )
+        shards.item_processor(self._shard(functions))
+        return shards
+
+    def _shard(self, functions: RunFunctions) -> sfn.IChainable:
+        """Return the states of one shard: feed it, wait until its last item has ended, and collect it."""
+        fed = tasks.LambdaInvoke(
+            self,
+            "Feed",
+            lambda_function=functions.feed,
+            integration_pattern=sfn.IntegrationPattern.WAIT_FOR_TASK_TOKEN,
+            payload=sfn.TaskInput.from_object(
+                {
+                    "shard": sfn.JsonPath.object_at("$.shard"),
+                    "execution": sfn.JsonPath.object_at("$.execution"),
+                    "token": sfn.JsonPath.task_token,
+                }
+            ),
+            task_timeout=sfn.Timeout.duration(SHARD_TIMEOUT),
+            retry_on_service_exceptions=False,
+            result_path=sfn.JsonPath.DISCARD,
+        )
+        fed.add_retry(errors=[REFUSED, "States.Timeout"], max_attempts=0)
+        _retry(fed, EVERYTHING)
+        collected = self._call("Collect", functions.collect, {"shard.$": "$.shard"})
+        broken = self._call("CollectBroken", functions.collect, {"shard.$": "$.shard", "error.$": "$.error"})
+        for call in (collected, broken):
+            _retry(call, EVERYTHING)
+        fed.add_catch(broken, errors=EVERYTHING, result_path="$.error")
+        return fed.next(collected)
+
+    def _call(self, name: str, function: lambda_.IFunction, payload: dict[str, object]) -> tasks.LambdaInvoke:
+        return tasks.LambdaInvoke(
+            self,
+            name,
+            lambda_function=function,
+            payload=sfn.TaskInput.from_object(payload),
+            payload_response_only=True,
+            retry_on_service_exceptions=False,
+        )
+
+    def _end(self, name: str) -> sfn.IChainable:
+        succeeded = sfn.Succeed(self, f"{name}Succeeded", output_path="$.summary")
+        failed = sfn.Fail(self, f"{name}Failed", error_path="$.error", cause_path="$.cause")
+        return sfn.Choice(self, f"{name}Ended").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
+
+
+def _retry(call: tasks.LambdaInvoke, errors: list[str]) -> None:
+    call.add_retry(
+        errors=errors,
+        interval=Duration.seconds(2),
+        max_attempts=ATTEMPTS,
+        max_delay=Duration.minutes(5),
+        backoff_rate=2,
+        jitter_strategy=sfn.JitterType.FULL,
+    )

@@ -1,0 +1,186 @@
+"""Collect a shard: end what is left of its items, write the lines of the run's tables, and note the shard's end."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.result import Result, Usage
+from cosmos_batch.contract.runs import PlannedItem, ResultLine
+from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
+from cosmos_batch.state.item_ends import end_of
+from lambdas.clients import client
+from lambdas.log import log
+from lambdas.runs.durations import class_of
+from lambdas.runs.objects import RunObjects
+from lambdas.runs.shard_ends import count_and_answer
+
+THREADS = 16
+
+CANCELLED = Error(
+    code="Cancelled",
+    message="The run was cancelled before this item was done.",
+    remedy="Start the run again: what is done already costs nothing.",
+)
+NOT_ENDED = Error(
+    code="Internal",
+    message="The item's shard ended before the item did.",
+    remedy="Retry what failed; if it happens again, see the log of the run's execution.",
+    retryable=True,
+)
+
+
+def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucket: str) -> bool:
+    """Write the tables' lines of a shard and note its end. Returns False where there is nothing to collect.
+
+    `error` is why the shard's state could not wait for its items; those that have not ended fail with it.
+    """
+    runs = Runs(table)
+    row, run_row = runs.shard(run, shard), runs.get(run)
+    if run_row is None:
+        return False
+    if row is None or row.state == "SKIPPED" or not row.planned_by:
+        return False
+    if row.state == "ENDED":
+        return True
+    Collector(run_row, row, table, RunObjects(bucket, run)).collect(error)
+    return True
+
+
+class Collector:
+    """Collects one shard once. It can be repeated until the shard's end is noted."""
+
+    def __init__(self, run: RunRow, row: ShardRow, table: Table, objects: RunObjects) -> None:
+        self._run = run
+        self._row = row
+        self._runs, self._jobs = Runs(table), Jobs(table)
+        self._objects = objects
+
+    def collect(self, error: Error | None) -> None:
+        items = self._items(error or (CANCELLED if self._run.stops else NOT_ENDED))
+        with ThreadPoolExecutor(THREADS) as pool:
+            rows = list(pool.map(lambda item: None if item.job is None else self._jobs.get(item.job.job_id), items))
+            if not self._row.complete:
+                self._end_the_rest(items, rows, error)
+            numbered = list(enumerate(zip(items, rows, strict=True)))
+            lines = list(pool.map(lambda one: self._line(one[0], *one[1]), numbered))
+        good = [line for line in lines if line.error is None]
+        bad = [line for line in lines if line.error is not None]
+        self._objects.write_results("results", self._row.shard, [_text(line) for line in good])
+        self._objects.write_results("errors", self._row.shard, [_text(line) for line in bad])
+        if self._runs.end_shard(self._row.run, self._row.shard, facts_of(lines)):
+            self._jobs.count_waiting(self._row.pipeline, -self._row.jobs, -self._row.weight)
+        log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))
+
+    def _items(self, error: Error) -> list[PlannedItem]:
+        """Return the planned items; if the feeding ended before they were planned, all of them with an error."""
+        assert self._row.planned_by is not None, "a shard that is fed has the name of its execution"
+        planned = self._objects.planned(self._row.planned_by, self._row.shard)
+        if planned is not None:
+            return list(planned)
+        return [PlannedItem(item=item, error=error) for item in self._objects.items(self._row.shard)]
+
+    def _end_the_rest(self, items: list[PlannedItem], rows: list[JobRow | None], error: Error | None) -> None:
+        """Count every item that was not counted, and close the job of one that has not ended, unless others wait."""
+        reason = CANCELLED if self._run.stops else error or NOT_ENDED
+        ends: dict[int, ItemEnd] = {}
+        for index, row in enumerate(rows):
+            if index in self._row.ended:
+                continue
+            if row is not None and row.state not in FINAL:
+                row = rows[index] = self._close(row, reason)
+            if row is not None and row.state in FINAL:
+                ends[index] = end_of(row, self._row.run)
+            else:
+                ends[index] = ItemEnd("cancelled" if reason.code == "Cancelled" else "failed")
+                items[index] = items[index].model_copy(update={"job": None, "error": items[index].error or reason})
+                rows[index] = None
+        self._runs.count(self._row.run, self._row.shard, ends)
+
+    def _close(self, row: JobRow, reason: Error) -> JobRow:
+        """Close a job that only runs that have stopped, or this shard, wait for. Returns the row as it is then."""
+        others = {Watcher.parse(watcher).run for watcher in row.watchers} - {self._row.run}
+        if any((other := self._runs.get(run)) is not None and not other.stops for run in others):
+            return row
+        result = Result(job_id=row.job_id, error=reason)
+        closed = self._jobs.close(row.job_id, result, reason.code == "Cancelled", row.watchers) or row
+        if closed.state in FINAL and others:
+            count_and_answer(closed, self._runs)
+        return closed
+
+    def _line(self, index: int, item: PlannedItem, row: JobRow | None) -> ResultLine:
+        """Return the line of one item, from its job's row and its document."""
+        line: dict[str, Any] = {
+            "id": item.item.id,
+            "job_id": item.job.job_id if item.job is not None else "",
+            "pipeline": self._row.pipeline,
+            "input": item.item.input,
+            "prompt": item.item.prompt,
+            "variant": item.item.variant,
+        }
+        if row is None or row.result is None:
+            return ResultLine(**line, error=item.error or NOT_ENDED)
+        reused = index in self._row.reused_items
+        pays = row.paid_by == self._row.run and not reused
+        line |= {
+            "seconds": _seconds(row),
+            "gpu_seconds": row.gpu_seconds if pays else 0.0,
+            "dollars": row.dollars if pays else 0.0,
+            "reused": reused,
+        }
+        if row.result.error is not None:
+            return ResultLine(**line, error=row.result.error)
+        return ResultLine(**{**line, **self._answer(item, row, row.result)})
+
+    def _answer(self, item: PlannedItem, row: JobRow, result: Result) -> dict[str, Any]:
+        """Return what a line tells of the answer; it is read from the document in the state bucket."""
+        key = f"jobs/{row.job_id}/{row.winner}/document.json"
+        document = json.loads(client("s3").get_object(Bucket=self._objects.bucket, Key=key)["Body"].read())
+        answer: dict[str, Any] = {
+            "model": document.get("model"),
+            "revision": document.get("revision"),
+            "prompt": item.item.prompt or document.get("userPrompt"),
+            "answer": document.get("result"),
+            "reasoning": document.get("reasoning"),
+            "data": document.get("data"),
+            "notes": document.get("notes", []),
+            "usage": None if result.usage is None else Usage.model_validate(result.usage.model_dump()),
+        }
+        is_kept = not row.document.endswith("/table") and bool(result.outputs)
+        if is_kept:
+            answer["document"] = result.outputs[0].uri
+            answer["outputs"] = result.outputs if len(result.outputs) > 1 else []
+        return answer
+
+
+def facts_of(lines: list[ResultLine]) -> ShardFacts:
+    """Return what the lines of a shard add to the summary."""
+    errors = Counter(line.error.code for line in lines if line.error is not None)
+    seconds = Counter(class_of(line.seconds) for line in lines if line.seconds is not None and not line.reused)
+    used = [line.usage for line in lines if line.usage is not None and not line.reused]
+    return ShardFacts(
+        errors={str(code): number for code, number in errors.items()},
+        prompt_tokens=sum(usage.prompt_tokens for usage in used),
+        completion_tokens=sum(usage.completion_tokens for usage in used),
+        seconds=dict(seconds),
+    )
+
+
+def unfinished(run: str, runs: Runs) -> Iterator[ShardRow]:
+    """Yield the shards of a run that were fed and have not ended."""
+    return (row for row in runs.shards(run) if row.state in ("FEEDING", "RUNNING"))
+
+
+def _seconds(row: JobRow) -> float | None:
+    """Return the seconds from a job's start in a worker until it was committed."""
+    if "started" not in row.stages or "committed" not in row.stages:
+        return None
+    since = datetime.fromisoformat(row.stages["committed"]) - datetime.fromisoformat(row.stages["started"])
+    return max(0.0, round(since.total_seconds(), 3))
+
+
+def _text(line: ResultLine) -> str:
+    return line.model_dump_json(exclude_none=True)

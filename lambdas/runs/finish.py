@@ -1,0 +1,163 @@
+"""Finish an execution of a run: sum up its shards, note its state, and tell whoever wants to know."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from cosmos_batch.contract.environment import FinishRunEnvironment
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.runs import RunState, RunSummary
+from cosmos_batch.state import Callbacks, RunRow, Runs, Table
+from lambdas.clients import client, vams_client
+from lambdas.log import log
+from lambdas.reporting.execution_end import error_of
+from lambdas.reporting.report import EVENT_SOURCE
+from lambdas.runs.collect import collect_shard, unfinished
+from lambdas.runs.durations import added, quantiles
+from lambdas.runs.objects import RunObjects
+from lambdas.runs.requests import is_run, run_id_of
+from lambdas.step_functions import send_failure, send_success
+
+ENDED = "Cosmos Batch Run Ended"
+_SUMMED = (
+    *("succeeded", "failed", "cancelled", "reused", "prompt_tokens", "completion_tokens", "gpu_seconds", "dollars"),
+)
+
+
+def finish_execution(event: dict[str, Any], table: Table, environment: FinishRunEnvironment) -> dict[str, Any]:
+    """Finish the execution of `{"execution": {..., "input"}}`, with `error` if it could not go on.
+
+    The answer has `error` and `cause` where the execution is to fail: its run has failed, or there is none.
+    """
+    execution, fault = event["execution"], event.get("error")
+    error = None if fault is None else error_of(fault.get("Error"), fault.get("Cause"))
+    run = run_id_of(execution["input"], execution["name"])
+    summary = finish_run(run, execution["id"], error, table, environment)
+    if summary is None and error is not None:  # it was refused before the run had a row
+        _fail_callback(run, error, Callbacks(table), environment.callback_role_arn)
+    if summary is not None and summary.state == "FAILED":
+        error = error or _error_of(summary)
+    return {
+        "error": None if error is None else error.code,
+        "cause": None if error is None else error.cause(),
+        "summary": None if summary is None else summary.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def finish_stopped(event: dict[str, Any], table: Table, environment: FinishRunEnvironment) -> None:
+    """Finish a run whose execution was stopped or timed out, as EventBridge tells it; ignore other executions."""
+    detail = event["detail"]
+    request = json.loads(detail.get("input") or "null")
+    if not is_run(request) or detail["status"] not in ("ABORTED", "TIMED_OUT"):
+        return
+    runs, run = Runs(table), run_id_of(request, detail["name"])
+    row = runs.get(run)
+    if row is None or row.execution_arn != detail["executionArn"] or row.ended_at is not None:
+        return
+    error = error_of({"ABORTED": "Aborted"}.get(detail["status"], "States.Timeout"), detail.get("cause"))
+    runs.cancel(run, error.message)
+    finish_run(run, detail["executionArn"], error, table, environment)
+
+
+def finish_run(
+    run: str, execution_arn: str, error: Error | None, table: Table, environment: FinishRunEnvironment
+) -> RunSummary | None:
+    """Finish a run's execution, which ended with `error` or without one. Every step can be repeated.
+
+    Returns the summary; None where the run has no row, or where a later execution goes on with it.
+    """
+    runs, bucket = Runs(table), environment.state_bucket
+    row = runs.get(run)
+    if row is None or row.execution_arn != execution_arn:
+        return None
+    if row.state in ("RUNNING", "STARTING") and error is not None:
+        row = row.model_copy(update={"state": "FAILED", "reason": f"{error.message} {error.remedy}"})
+    if row.state in ("CANCELLED", "FAILED"):
+        for shard in unfinished(run, runs):
+            collect_shard(run, shard.shard, error, table, bucket)
+    summary = summary_of(row, runs)
+    RunObjects(bucket, run).write_summary(summary.model_dump_json(exclude_none=True))
+    if not runs.end(run, execution_arn, summary.state, summary.reason):
+        return None
+    if summary.state != "HELD":
+        _answer_callback(summary, Callbacks(table), environment.callback_role_arn)
+    _publish(summary)
+    log("run ended", run=run, state=summary.state, succeeded=summary.succeeded, failed=summary.failed)
+    return summary
+
+
+def summary_of(row: RunRow, runs: Runs) -> RunSummary:
+    """Return the sums over a run's shards, one after another, and the state in which it is now."""
+    sums: dict[str, float] = dict.fromkeys(_SUMMED, 0)
+    errors: dict[str, int] = {}
+    seconds: dict[str, int] = {}
+    for shard in runs.shards(row.id):
+        sums = {name: number + getattr(shard, name) for name, number in sums.items()}
+        errors, seconds = added(errors, shard.errors), added(seconds, shard.seconds)
+    left = row.items - int(sums["succeeded"] + sums["failed"] + sums["cancelled"])
+    state, reason = _state_of(row, left, int(sums["cancelled"]))
+    return RunSummary(
+        id=row.id,
+        state=state,
+        items=row.items,
+        succeeded=int(sums["succeeded"]),
+        failed=int(sums["failed"]),
+        cancelled=int(sums["cancelled"]) + (left if state == "CANCELLED" else 0),
+        reused=int(sums["reused"]),
+        errors_by_code=errors,
+        prompt_tokens=int(sums["prompt_tokens"]),
+        completion_tokens=int(sums["completion_tokens"]),
+        gpu_seconds=round(float(sums["gpu_seconds"]), 6),
+        dollars=round(float(sums["dollars"]), 6),
+        seconds_quantiles=quantiles(seconds),
+        started_at=datetime.fromisoformat(row.started_at),
+        ended_at=datetime.now(UTC),
+        reason=reason,
+    )
+
+
+def _state_of(row: RunRow, left: int, cancelled: int) -> tuple[RunState, str | None]:
+    """Return the state of a run of whose items so many are left, and why it is not SUCCEEDED."""
+    if not left and not cancelled and row.state != "FAILED":
+        return "SUCCEEDED", None  # it was held or cancelled too late to change anything
+    if row.state in ("CANCELLED", "FAILED", "HELD"):
+        return row.state, row.reason
+    return "FAILED", f"{left} of its items were never fed: see the log of its execution, and resume the run."
+
+
+def _answer_callback(summary: RunSummary, callbacks: Callbacks, role_arn: str | None) -> None:
+    """Answer the task token that the run came with, if it had one that is not answered yet."""
+    token = callbacks.waiting(summary.id)
+    if token is None:
+        return
+    stepfunctions = vams_client("stepfunctions", role_arn)
+    if summary.state == "SUCCEEDED":
+        send_success(summary.id, token, summary.model_dump_json(exclude_none=True), stepfunctions)
+    else:
+        send_failure(summary.id, token, _error_of(summary), stepfunctions)
+    callbacks.answered(summary.id)
+
+
+def _fail_callback(run: str, error: Error, callbacks: Callbacks, role_arn: str | None) -> None:
+    token = callbacks.waiting(run)
+    if token is not None:
+        send_failure(run, token, error, vams_client("stepfunctions", role_arn))
+        callbacks.answered(run)
+
+
+def _error_of(summary: RunSummary) -> Error:
+    """Return the error of a run that did not come to its end."""
+    return Error(
+        code="Cancelled" if summary.state == "CANCELLED" else "Internal",
+        message=f"The run {summary.id} is {summary.state}: {summary.reason or 'no reason was given'}"[:2000],
+        remedy=f"Go on with `cosmos-batch runs resume {summary.id}`: what is done already costs nothing.",
+        retryable=summary.state != "CANCELLED",
+    )
+
+
+def _publish(summary: RunSummary) -> None:
+    """Put one event on the account's default bus."""
+    entry = {"Source": EVENT_SOURCE, "DetailType": ENDED, "Detail": summary.model_dump_json(exclude_none=True)}
+    answer = client("events").put_events(Entries=[entry])
+    if answer["FailedEntryCount"]:
+        raise RuntimeError(f"EventBridge refused the event: {json.dumps(answer['Entries'][0].get('ErrorCode'))}")

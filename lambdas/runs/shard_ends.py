@@ -1,0 +1,20 @@
+"""Tell the states that wait for a shard that all of its items have ended."""
+
+import json
+from collections.abc import Iterable
+
+from cosmos_batch.state import JobRow, Runs, ShardRow, count_item
+from lambdas.step_functions import send_success
+
+
+def answer_shards(shards: Iterable[ShardRow]) -> None:
+    """Answer the tokens of complete shards. It is no error if they were answered before."""
+    for shard in shards:
+        for token in sorted(shard.task_tokens):
+            send_success(f"{shard.run}/{shard.shard}", token, json.dumps({"run": shard.run, "shard": shard.shard}))
+
+
+def count_and_answer(row: JobRow | None, runs: Runs) -> None:
+    """Count a job that has ended in the shards whose items wait for it, and answer those that are complete."""
+    if row is not None:
+        answer_shards(count_item(row, runs))

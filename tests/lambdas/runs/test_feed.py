@@ -1,0 +1,158 @@
+"""Feeding a shard: what is sent, what is reused or refused, and when nothing is fed."""
+
+import json
+
+import pytest
+
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.runs import RunItem
+from lambdas.runs.feed import BATCH_BYTES, batches
+from tests.lambdas.cloud import SMALL, STATE_BUCKET
+from tests.lambdas.runs.conftest import RUN, Bench
+
+PASSES = Error(code="EngineFailed", message="m", remedy="r", retryable=True)
+STAYS = Error(code="InvalidInput", message="m", remedy="r")
+
+
+def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: Bench) -> None:
+    bench.started(bench.items("a", "b"))
+    sent = bench.sent()
+    assert {message["schemaVersion"] for message in sent} == {5}
+    assert {message["run"] for message in sent} == {RUN}
+    assert not any("taskToken" in message for message in sent)
+    assert {message["job"]["jobId"][:5] for message in sent} == {"item-"}
+    assert (bench.shard().state, bench.shard().jobs, bench.shard().task_tokens) == ("RUNNING", 2, {"shard-token"})
+    pipeline = bench.cloud.table.get(f"pipeline#{SMALL}", "pipeline")
+    assert pipeline is not None and pipeline["waitingJobs"] == 2
+    assert len(bench.cloud.messages(bench.cloud.nudges)) == 1
+    assert bench.answered() == []
+
+
+def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench: Bench) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    first = {message["job"]["jobId"] for message in bench.sent()}
+    bench.cloud.put("clips/a.mp4", b"another version")
+    bench.cloud.table.update("run#my-run", "shard#00000", "SET #state = :feeding", {"feeding": "FEEDING"})
+    bench.feed(ref, token="second")
+    assert {message["job"]["jobId"] for message in bench.sent()} == first
+    assert bench.shard().task_tokens == {"shard-token", "second"}
+
+
+def test_refused_items_are_counted_at_once(bench: Bench) -> None:
+    items = bench.items("a")
+    items.append(RunItem(id="gone", input="s3://assets/clips/gone.mp4"))
+    items.append(RunItem(id="outside", input="s3://elsewhere/x.mp4"))
+    items.append(RunItem(id="changed", input="s3://plain/inbox/x.mp4", etag='"before"'))
+    bench.cloud.put("inbox/x.mp4", bucket="plain")
+    bench.started(items)
+    assert len(bench.sent()) == 1
+    assert (bench.shard().failed, bench.shard().ended) == (3, {1, 2, 3})
+
+
+def test_a_shard_of_refused_items_alone_is_answered_at_once(bench: Bench) -> None:
+    bench.started([RunItem(id="gone", input="s3://assets/clips/gone.mp4")])
+    assert bench.answered() == ["shard-token"]
+
+
+def test_the_same_item_of_another_run_is_not_sent_again(bench: Bench) -> None:
+    items = bench.items("a", "b")
+    bench.started(items)
+    [one, two] = [message["job"]["jobId"] for message in bench.sent()]
+    bench.answer(one)
+    other = bench.write(items, run="other")
+    bench.prepare({"id": "other"}, execution="e2")
+    bench.feed(other, token="other-token", execution="e2")
+    assert len(bench.sent()) == 2, "no third message"
+    shard = bench.shard("other")
+    assert (shard.succeeded, shard.reused, shard.dollars) == (1, 1, 0)
+    bench.answer(two)
+    assert bench.shard("other").complete
+    assert bench.shard(RUN).dollars == 1.0, "the run that asked first pays"
+
+
+@pytest.mark.parametrize(("error", "retry", "sent"), [(PASSES, False, 1), (STAYS, False, 0), (STAYS, True, 1)], ids=str)
+def test_a_failed_item_is_sent_again_where_that_can_change_something(
+    bench: Bench, error: Error, retry: bool, sent: int
+) -> None:
+    items = bench.items("a")
+    bench.started(items)
+    bench.answer(bench.sent()[0]["job"]["jobId"], error)
+    bench.cloud.sqs.purge_queue(QueueUrl=bench.cloud.jobs_queue)
+    other = bench.write(items, run="other", retry_failed=retry)
+    bench.prepare({"id": "other"}, execution="e2")
+    bench.feed(other, execution="e2")
+    assert len(bench.sent()) == sent
+
+
+def test_another_prompt_version_or_place_is_another_item(bench: Bench) -> None:
+    items = bench.items("a")
+    bench.started(items)
+    for number, changes in enumerate(({"prompt": "Why?"}, {"output": "s3://assets/out/"}, {"table_only": True}, {})):
+        if not changes:
+            bench.cloud.put("clips/a.mp4", b"another version")
+        other = bench.write(items, run=f"other-{number}", **changes)
+        bench.prepare({"id": other.run}, execution=other.run)
+        bench.feed(other, execution=other.run)
+        assert len(bench.sent()) == number + 2, changes
+
+
+def test_documents_mirror_the_folders_of_the_inputs_below_the_output(bench: Bench) -> None:
+    bench.cloud.put("clips/deep/a.mp4")
+    item = RunItem(id="a", input="s3://assets/clips/deep/a.mp4")
+    bench.started([item], output="s3://assets/out/", input_root="s3://assets/clips/")
+    assert bench.sent()[0]["job"]["document"]["key"] == "out/deep/a_CosmosReason_20261101-100000.json"
+
+
+def test_a_cancelled_run_feeds_nothing(bench: Bench) -> None:
+    ref = bench.write(bench.items("a"))
+    bench.prepare()
+    bench.runs.cancel(RUN, "by a person")
+    bench.feed(ref)
+    assert bench.sent() == []
+    assert bench.answered() == ["shard-token"]
+    assert bench.runs.shard(RUN, "00000") is None
+
+
+def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: Bench) -> None:
+    ref = bench.write(bench.items("a"), max_dollars=1e-9)
+    bench.prepare()
+    bench.feed(ref)
+    run = bench.runs.get(RUN)
+    assert run is not None
+    assert (run.state, bench.shard().state, bench.sent()) == ("HELD", "SKIPPED", [])
+    assert "budget of $1e-09" in (run.reason or "")
+    bench.prepare({"id": RUN, "maxDollars": 1.0}, execution="e2")
+    bench.feed(ref, execution="e2")
+    assert (bench.shard().state, len(bench.sent())) == ("RUNNING", 1)
+
+
+def test_an_open_breaker_holds_the_run_and_says_why(bench: Bench) -> None:
+    ref = bench.write(bench.items("a"))
+    bench.prepare()
+    reason = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
+    bench.cloud.table.update(
+        f"pipeline#{SMALL}",
+        "pipeline",
+        "SET #open = :yes, #reason = :reason",
+        {"yes": True, "reason": reason.model_dump_json()},
+    )
+    bench.feed(ref)
+    run = bench.runs.get(RUN)
+    assert run is not None and run.state == "HELD"
+    assert "The licence was not accepted." in (run.reason or "")
+    assert bench.sent() == []
+
+
+def test_batches_are_within_the_limits_of_sqs() -> None:
+    found = list(batches(["x" * 30_000] * 25))
+    assert sum(map(len, found)) == 25
+    assert max(map(len, found)) <= 10
+    assert all(sum(map(len, batch)) <= BATCH_BYTES for batch in found)
+    assert list(batches([])) == []
+
+
+def test_what_was_made_of_the_items_is_kept_in_the_state_bucket(bench: Bench) -> None:
+    bench.started(bench.items("a"))
+    key = f"runs/{RUN}/planned/e1/00000.jsonl"
+    [line] = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode().splitlines()
+    assert json.loads(line)["job"]["jobId"] == bench.sent()[0]["job"]["jobId"]

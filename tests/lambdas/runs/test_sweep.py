@@ -1,0 +1,72 @@
+"""The sweep answers shards whose last answer was lost, and counts what nobody counted."""
+
+from datetime import timedelta
+
+import pytest
+
+from cosmos_batch.state import count_item
+from lambdas.runs import durations, sweep
+from lambdas.runs.sweep import sweep_runs
+from tests.lambdas.cloud import STATE_BUCKET
+from tests.lambdas.runs.conftest import RUN, Bench
+
+
+def run_sweep(bench: Bench) -> None:
+    sweep_runs(bench.cloud.table, STATE_BUCKET)
+
+
+def test_a_complete_shard_is_answered_again(bench: Bench) -> None:
+    bench.started(bench.items("a"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    assert bench.answered() == [], "the worker died before it answered"
+    run_sweep(bench)
+    assert bench.answered() == ["shard-token"]
+
+
+def test_a_shard_in_progress_is_left_alone(bench: Bench) -> None:
+    bench.started(bench.items("a", "b"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    run_sweep(bench)
+    assert bench.answered() == []
+
+
+def test_a_cancelled_run_waits_for_none_of_its_shards(bench: Bench) -> None:
+    bench.started(bench.items("a"))
+    bench.runs.cancel(RUN, "by a person")
+    run_sweep(bench)
+    assert bench.answered() == ["shard-token"]
+
+
+def test_an_end_that_was_not_counted_is_found_in_a_stalled_shard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "STALLED", timedelta(0))
+    bench.started(bench.items("a"))
+    job = bench.sent()[0]["job"]["jobId"]
+    bench.answer(job)
+    bench.cloud.table.update("run#my-run", "shard#00000", "SET #succeeded = :none REMOVE #ended", {"none": 0})
+    run_sweep(bench)
+    assert bench.shard().succeeded == 1
+    assert bench.answered() == ["shard-token"]
+    assert count_item(bench.job_row(job), bench.runs)[0].succeeded == 1, "and is not counted twice"
+
+
+def test_an_item_that_was_never_delivered_fails_after_its_deadline(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "STALLED", timedelta(0))
+    monkeypatch.setattr(sweep, "LATE", timedelta(days=-20))
+    bench.started(bench.items("a"))
+    run_sweep(bench)
+    assert bench.shard().failed == 1
+    result = bench.job_row(bench.sent()[0]["job"]["jobId"]).result
+    assert result is not None and result.error is not None and result.error.code == "TimedOut"
+
+
+def test_quantiles_follow_from_counts_by_class() -> None:
+    counts: dict[str, int] = {}
+    for seconds in range(1, 101):
+        counts = durations.added(counts, {durations.class_of(seconds): 1})
+    found = durations.quantiles(counts)
+    assert found["p50"] == pytest.approx(50, rel=0.03)
+    assert found["p99"] == pytest.approx(99, rel=0.03)
+    assert found["max"] == pytest.approx(100, rel=0.03)
+    assert durations.quantiles({}) == {}

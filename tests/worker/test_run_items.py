@@ -1,0 +1,171 @@
+"""Items of runs: they are counted in their shards, whose last item answers; the run's row says when to stop."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.contract.identity import Identity
+from cosmos_batch.state import JobRow, Watcher
+from cosmos_batch.worker import callers, costs, runner
+from tests.worker.conftest import ASSETS, STATE, Bench
+from tests.worker.engines import Counting
+
+
+@pytest.fixture(autouse=True)
+def _reads_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers, "SECONDS", 0.0)
+
+
+def row(bench: Bench, name: str) -> JobRow:
+    found = bench.jobs.get(name)
+    assert found is not None
+    return found
+
+
+def answered(bench: Bench) -> list[str]:
+    return [call["taskToken"] for call in bench.stepfunctions.calls_of("success")]
+
+
+def test_the_last_item_of_a_shard_answers_its_token_and_no_item_has_one(bench: Bench) -> None:
+    bench.feed("r", items=2)
+    for item, name in enumerate(("item-a", "item-b")):
+        bench.send_item(bench.job(name, prompt="What?", create=False), Watcher("r", "00000", item))
+    bench.worker().run()
+    shard = bench.shard("r")
+    assert (shard.succeeded, shard.failed, shard.ended) == (2, 0, {0, 1})
+    assert answered(bench) == ["shard-of-r"]
+    assert not bench.stepfunctions.calls_of("heartbeat")
+    assert json.loads(bench.document("item-a"))["result"] == "What?"
+    assert bench.waiting() == (0, 0)
+
+
+def test_a_bad_file_fails_its_item_and_not_its_shard(bench: Bench) -> None:
+    bench.feed("r", items=2)
+    bench.send_item(bench.job("item-bad", create=False, body=b"no picture"), Watcher("r", "00000", 0))
+    bench.send_item(bench.job("item-good", create=False), Watcher("r", "00000", 1))
+    bench.worker().run()
+    assert (bench.shard("r").succeeded, bench.shard("r").failed) == (1, 1)
+    assert row(bench, "item-bad").state == "FAILED"
+    assert answered(bench) == ["shard-of-r"]
+
+
+def test_an_item_of_two_runs_is_inferred_once_and_counted_in_both(bench: Bench) -> None:
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    job = bench.job("item-a", create=False)
+    bench.send_item(job, Watcher("r1", "00000", 0), Watcher("r2", "00000", 0))
+    engine = Counting()
+    bench.worker(engine=engine).run()
+    assert engine.most == 1
+    assert [bench.shard(run).succeeded for run in ("r1", "r2")] == [1, 1]
+    assert sorted(answered(bench)) == ["shard-of-r1", "shard-of-r2"]
+    assert row(bench, "item-a").paid_by == "r1"
+
+
+def test_a_worker_that_ends_before_it_counts_leaves_the_count_to_the_next(bench: Bench) -> None:
+    """The message is deleted only after the count, so SQS delivers it again."""
+    bench.feed("r", items=1)
+    job = bench.job("item-a", create=False)
+    bench.send_item(job, Watcher("r", "00000", 0))
+    bench.worker("first").run()
+    bench.table.update("run#r", "shard#00000", "SET #succeeded = :none REMOVE #ended", {"none": 0})
+    bench.send_item(job, Watcher("r", "00000", 0))
+    engine = Counting()
+    bench.worker("second", engine=engine).run()
+    assert engine.most == 0
+    assert bench.shard("r").succeeded == 1
+    assert answered(bench) == ["shard-of-r", "shard-of-r"]
+
+
+def test_an_item_of_a_cancelled_run_is_dropped_before_it_begins(bench: Bench) -> None:
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+    bench.runs.cancel("r", "by a person")
+    engine = Counting()
+    bench.worker(engine=engine).run()
+    assert engine.most == 0
+    assert bench.shard("r").cancelled == 1
+    assert row(bench, "item-a").state == "CANCELLED"
+    assert bench.waiting() == (0, 0)
+
+
+def test_an_item_that_another_run_wants_is_done_though_its_own_run_was_cancelled(bench: Bench) -> None:
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r1", "00000", 0), Watcher("r2", "00000", 0))
+    bench.runs.cancel("r1", "by a person")
+    bench.worker().run()
+    assert bench.shard("r2").succeeded == 1
+
+
+def test_an_item_in_the_engine_is_dropped_when_its_run_is_cancelled(bench: Bench, tmp_path: Path) -> None:
+    bench.feed("r", items=1)
+    never = json.dumps({"until": str(tmp_path / "never")})
+    bench.send_item(bench.job("item-a", prompt=never, create=False), Watcher("r", "00000", 0))
+    engine = Cancelling(bench)
+    bench.worker(engine=engine).run()
+    assert engine.most == 1
+    assert row(bench, "item-a").state == "CANCELLED"
+    assert bench.shard("r").cancelled == 1
+
+
+class Cancelling(Counting):
+    """Cancels the run as soon as a job is in the engine."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+
+    async def run(self, job, workdir):  # type: ignore[no-untyped-def]
+        self.bench.runs.cancel("r", "by a person")
+        return await super().run(job, workdir)
+
+
+def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: Bench, tmp_path: Path) -> None:
+    bench.feed("r", items=1)
+    never = json.dumps({"until": str(tmp_path / "never")})
+    soon = datetime.now(UTC) + timedelta(seconds=4)
+    bench.send_item(bench.job("item-a", prompt=never, create=False, deadline=soon), Watcher("r", "00000", 0))
+    bench.worker().run()
+    result = row(bench, "item-a").result
+    assert result is not None and result.error is not None
+    assert result.error.code == "TimedOut"
+    assert bench.shard("r").failed == 1
+
+
+def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the_file(bench: Bench) -> None:
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0), table_only=True)
+    bench.worker().run()
+    assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
+    [kept] = bench.s3.list_objects_v2(Bucket=STATE, Prefix="jobs/item-a/")["Contents"]
+    assert kept["Key"].endswith("/document.json")
+    assert row(bench, "item-a").state == "SUCCEEDED"
+
+
+def test_an_item_that_was_planned_for_another_deployment_fails_after_some_receipts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "RECEIPTS_BEFORE_OUTDATED", 1)
+    bench.feed("r", items=1)
+    other = Identity(model="m", engine="scripted", configuration="another")
+    bench.send_item(bench.job("item-a", create=False, planned_for=other), Watcher("r", "00000", 0))
+    bench.worker().run()
+    result = row(bench, "item-a").result
+    assert result is not None and result.error is not None
+    assert (result.error.code, result.error.retryable) == ("Internal", True)
+    assert "another" in result.error.message
+    assert bench.shard("r").failed == 1
+
+
+def test_an_item_counts_its_share_of_the_gpus_and_their_price(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "gpus_here", lambda: 2)
+    monkeypatch.setattr(costs, "instance_type", lambda: "g6e.12xlarge")
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+    bench.worker().run()
+    shard, job = bench.shard("r"), row(bench, "item-a")
+    assert shard.gpu_seconds == job.gpu_seconds > 0
+    assert shard.dollars == job.dollars > 0
