@@ -65,9 +65,7 @@ class ItemPlanner:
         else:
             if self._run.table_only:
                 raise Failure("InvalidInput", "tableOnly: a generator makes files.", "Leave it out, or set `output`.")
-            work = plan_generation(
-                request, text_id, self._environment, self._queue.identity.model, self._queue.serving
-            )
+            work = plan_generation(request, text_id, self._environment, self._queue.identity.model, self._queue.serving)
         _refuse_other_state(item, work.input)
         job = Job(
             job_id="item",

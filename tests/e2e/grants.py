@@ -9,7 +9,11 @@ from urllib.parse import unquote
 from tests.support.deployed_app import App
 
 _SERVICES = {"stepfunctions": "states"}
-_ACTIONS = {"lambda:invoke": "lambda:invokefunction", "sqs:changemessagevisibilitybatch": "sqs:changemessagevisibility"}
+_ACTIONS = {
+    "lambda:invoke": "lambda:invokefunction",
+    "sqs:changemessagevisibilitybatch": "sqs:changemessagevisibility",
+    "sqs:sendmessagebatch": "sqs:sendmessage",
+}
 PREFIX = "CosmosBatch-"
 _ACCOUNT = "us-east-1:123456789012"
 # How an ARN ends, where the record tells a name.
