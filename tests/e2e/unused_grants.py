@@ -77,6 +77,9 @@ UNUSED_BY_RUNS = [
         "a job that two cancelled runs wait for: tests/lambdas/runs/test_collect.py",
     ),
     Unused(["FunctionsFinishRun"], ["states:sendtaskfailure"], "a run that failed: tests/lambdas/runs/test_finish.py"),
+    # What `collect` does, of a run that was stopped when some of its items had their answer.
+    Unused(["FunctionsFinishRun"], ["s3:getobject"], "documents: tests/lambdas/runs/test_collect.py", "*/jobs/[*]"),
+    Unused(["FunctionsFinishRun"], ["s3:putobject"], "results: tests/lambdas/runs/test_collect.py", "*/results/[*]"),
 ]
 
 UNUSED = [

@@ -7,9 +7,12 @@ import pytest
 
 from cosmos_batch.contract.environment import DeadLetterEnvironment
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import JobMessage
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, Jobs
+from cosmos_batch.contract.runs import ShardRef
+from cosmos_batch.state import Attempt, Jobs, RunRow, Runs, Watcher
 from lambdas.handlers.dead_letter import handler
+from lambdas.reporting.refusal import refuse_message
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
 from tests.support.jobs import make_job
 
@@ -113,3 +116,30 @@ def test_the_caller_of_a_job_without_a_row_is_answered(cloud: Cloud) -> None:
 def test_an_unreadable_dead_letter_is_counted_and_dropped(cloud: Cloud, letter: str, lines: Callable[[], str]) -> None:
     assert handler(sqs_batch(letter), None) == {"batchItemFailures": []}
     assert '"DeadLetters": 1' in lines()
+
+
+def test_a_dead_letter_of_an_item_fails_it_in_its_shard_and_answers_that(cloud: Cloud) -> None:
+    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    job = make_job("item-1")
+    jobs.watch(job, Watcher("r", "00000", 0), retry=False)
+    runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
+    letter = JobMessage(schema_version=5, run="r", job=job).model_dump_json()
+    assert handler(sqs_batch(letter, letter), None) == {"batchItemFailures": []}
+    shard, row = runs.shard("r", "00000"), jobs.get("item-1")
+    assert shard is not None and row is not None
+    assert (shard.failed, row.state) == (1, "FAILED")
+    assert {answer["taskToken"] for answer in cloud.stepfunctions.answers} == {"shard-token"}
+
+
+def test_items_of_a_queue_without_workers_fail_and_hold_their_run(cloud: Cloud) -> None:
+    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    runs.create(RunRow(id="r", state="RUNNING", items=2, started_at="2026-11-01T00:00:00Z"))
+    job = make_job("item-1")
+    jobs.watch(job, Watcher("r", "00000", 0), retry=False)
+    runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=2), "shard-token", 0.0)
+    reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
+    assert refuse_message(JobMessage(schema_version=5, run="r", job=job).model_dump_json(), reason, cloud.table)
+    run, row = runs.get("r"), jobs.get("item-1")
+    assert run is not None and row is not None and row.result is not None and row.result.error is not None
+    assert (run.state, run.reason) == ("HELD", "No licence. Accept it.")
+    assert (row.result.error.code, row.result.error.retryable) == ("ModelUnavailable", True)
