@@ -24,6 +24,7 @@ CODE = [
     "!cosmos_batch/contract",
     "!cosmos_batch/planning",
     "!cosmos_batch/state",
+    "cosmos_batch/console",  # named, or CDK would walk its folders to find nothing
     *CACHES,
 ]
 # `image_build` has a zip of its own and no layer, so that an edit of another function does not change its stack.

@@ -74,3 +74,28 @@ def test_a_changed_file(copy: Path, file: str, image_changes: bool, code_changes
     path.write_text("# changed\n", encoding="utf-8")
     changed_image, changed_code = hashes()
     assert (changed_image != image, changed_code != code) == (image_changes, code_changes)
+
+
+def exclusions() -> dict[str, list[str]]:
+    """Return the patterns of each asset that is made of the repository's files, by its name."""
+    choose_nodejs()
+    from infra.constructs.functions import CODE, IMAGE_BUILD_CODE
+
+    images = [path.parent.name for path in (ROOT / "containers").glob("*/Dockerfile.dockerignore")]
+    assert len(images) == 5
+    return {
+        "functions": CODE,
+        "image build": IMAGE_BUILD_CODE,
+        **{one: image_build.build_context(one) for one in images},
+    }
+
+
+def test_the_folders_of_the_console_are_not_even_walked() -> None:
+    """CDK looks through a folder that is ignored but not completely: with npm's packages in it, for half a minute."""
+    assets = exclusions()
+    from aws_cdk import IgnoreStrategy
+
+    for name, patterns in assets.items():
+        strategy = IgnoreStrategy.docker(str(ROOT), patterns)
+        for folder in ("cosmos_batch/console", "cosmos_batch/console/page/node_modules", "node_modules", "build"):
+            assert strategy.completely_ignores(str(ROOT / folder)), f"{name} walks {folder}"
