@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-again test-fast test-omni lint vllm synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-again test-fast test-omni lint vllm chromium console pictures synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -30,7 +30,7 @@ demo: $(INSTALLED) ## Run one clip through the whole system on this machine: mak
 demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate [PROMPT="..."] [FILE=my.png]
 	@$(BIN)/cosmos-batch demo-generate
 
-test: lint $(VLLM) ## Lint, then run every test
+test: lint $(VLLM) chromium ## Lint, then run every test
 	@$(PYTEST) $(SIDE_BY_SIDE)
 
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
@@ -49,6 +49,15 @@ lint: $(INSTALLED) ## Check style, format and types
 
 vllm: $(INSTALLED) ## Add vLLM to .venv, for this machine's NVIDIA GPU
 	@$(BIN)/python scripts/install_vllm.py gpu
+
+chromium: ## Install Debian's Chromium, in which the console is tested
+	@scripts/install_chromium.sh
+
+console: $(INSTALLED) ## Build the page of the console with npm
+	@$(BIN)/python scripts/build_console.py
+
+pictures: $(INSTALLED) chromium ## Write the pictures of the console in docs/pictures
+	@$(BIN)/python scripts/console_pictures.py
 
 synth: $(INSTALLED) ## Write cdk.out from config.json
 	@$(BIN)/python app.py

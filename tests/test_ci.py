@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.console.conftest import WHY_NOT_BUILT
+from tests.support.browser import WHY_SKIPPED as WHY_NO_BROWSER
 from tests.support.real_vllm import WHY_SKIPPED
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = "===== 2000 passed, 3 skipped in 700.00s (0:11:40) ====="
 OMNI = "===== 20 passed, 1 warning in 80.50s ====="
 SKIPPED = f"SKIPPED [30] tests/engines/reasoner/vllm/test_engine.py: {WHY_SKIPPED}"
+PAGE = f"SKIPPED [14] tests/console/test_browser.py: {WHY_NO_BROWSER}"
+BUILD = f"SKIPPED [3] tests/console/test_browser.py:9: {WHY_NOT_BUILT}"
 OTHER = "SKIPPED [1] tests/local/test_mounts.py:20: no bubblewrap here"
 SUMMARY = "=== short test summary info ==="
 
@@ -34,6 +38,8 @@ def run_with(directory: Path, makefile: str, limit: int = 4200) -> subprocess.Co
     ("said", "test", "omni", "demo", "generate", "status", "last"),
     [
         ([OTHER, GOOD], 0, 0, 0, 0, 0, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        ([PAGE, GOOD], 0, 0, 0, 0, 1, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
+        ([BUILD, GOOD], 0, 0, 0, 0, 1, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
         ([SKIPPED, GOOD], 0, 0, 0, 0, 1, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
         (["=== 1 failed, 1999 passed in 700.00s ==="], 2, 0, 0, 0, 2, "1 failed, 2019 passed, 1 warnings in 780.50s"),
         ([GOOD], 0, 0, 0, 1, 2, "2020 passed, 3 skipped, 1 warnings in 780.50s"),
@@ -204,7 +210,7 @@ def test_the_recipes_of_the_makefile_try_a_test_again(tmp_path: Path) -> None:
     rules += [rule for rule in makefile.split("\n\n") if rule.startswith("test-again: ")]
     ran = run_with(
         tmp_path,
-        "\n\n".join([*rules, "lint $(VLLM) $(INSTALLED) demo demo-generate:\n\t@:"])
+        "\n\n".join([*rules, "lint $(VLLM) $(INSTALLED) chromium demo demo-generate:\n\t@:"])
         + "\n\ntest-omni:\n\t@echo 1 passed in 0s\n",
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -54,6 +54,10 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
     "cosmos_batch/local": (set(), {"boto3", "botocore", "moto"}),
     "cosmos_batch/robot_data": ({"cosmos_batch.contract", "cosmos_batch.media"}, set()),
     "cosmos_batch/viewing": ({"cosmos_batch.contract", "cosmos_batch.media", "cosmos_batch.planning"}, {"PIL"}),
+    "cosmos_batch/console": (
+        {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.media", "cosmos_batch.viewing"},
+        {"av", "PIL"},
+    ),
     "cosmos_batch/demo": (
         {"cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.engines.library_imports"},
         {"torch", "transformers", "av", "PIL"},
@@ -70,6 +74,7 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
             "cosmos_batch.demo",
             "cosmos_batch.viewing",
             "cosmos_batch.robot_data",
+            "cosmos_batch.console",
             "infra",
         },
         {"boto3", "botocore"},

@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "List jobs: the named ones, or the recent ones.",
     "wait": "Wait until jobs have ended.",
     "result": "Print or save what jobs have answered.",
+    "view": "Look at documents beside their videos and images, in the browser.",
     "logs": "Print what a job's worker has logged about it.",
     "cancel": "Stop jobs that have not ended.",
     "retry": "Start jobs again that have failed or were cancelled.",

@@ -1,0 +1,147 @@
+import Alert from "@cloudscape-design/components/alert";
+import Badge from "@cloudscape-design/components/badge";
+import Box from "@cloudscape-design/components/box";
+import Container from "@cloudscape-design/components/container";
+import ExpandableSection from "@cloudscape-design/components/expandable-section";
+import Header from "@cloudscape-design/components/header";
+import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import Spinner from "@cloudscape-design/components/spinner";
+import StatusIndicator from "@cloudscape-design/components/status-indicator";
+import { useEffect, useState } from "react";
+import { clock, moment } from "./format";
+import { MediaView } from "./media_view";
+import type { Source } from "./source";
+import { Timings } from "./timings";
+import type { Detail, Media } from "./types";
+
+export function ItemPage({ source, id }: { source: Source; id: number }) {
+  const [detail, setDetail] = useState<Detail | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    source.detail(id).then(setDetail, (caught: unknown) =>
+      setError(caught instanceof Error ? caught.message : String(caught)),
+    );
+  }, [source, id]);
+  useEffect(() => {
+    const leave = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !document.fullscreenElement) location.hash = "#/";
+    };
+    addEventListener("keydown", leave);
+    return () => removeEventListener("keydown", leave);
+  }, []);
+  return (
+    <div className="item">
+      <nav aria-label="Back">
+        <a href="#/">← All documents</a>
+      </nav>
+      {error && <Alert type="error">{error}</Alert>}
+      {!detail && !error && <Spinner size="large" />}
+      {detail && <Item source={source} detail={detail} />}
+    </div>
+  );
+}
+
+function Item({ source, detail }: { source: Source; detail: Detail }) {
+  const { row } = detail;
+  return (
+    <>
+      <Header variant="h1" description={`${detail.path} · ${moment(row.timestamp)}`}>
+        {row.name}
+      </Header>
+      <div className="columns">
+        <MediaView source={source} detail={detail} />
+        <div className="words">
+          <SpaceBetween size="m">
+            <Outcome detail={detail} />
+            <Facts detail={detail} />
+            {Object.keys(detail.timings).length > 0 && <Timings timings={detail.timings} />}
+          </SpaceBetween>
+        </div>
+      </div>
+      <ExpandableSection headerText="Document" variant="container">
+        <pre className="document" tabIndex={0} aria-label="Document as JSON">
+          {JSON.stringify(detail.document, null, 2)}
+        </pre>
+      </ExpandableSection>
+    </>
+  );
+}
+
+function Outcome({ detail }: { detail: Detail }) {
+  const { error } = detail;
+  return (
+    <Container>
+      <SpaceBetween size="s">
+        {detail.prompt && (
+          <div>
+            <Box variant="awsui-key-label">Prompt</Box>
+            <div className="spoken">{detail.prompt}</div>
+          </div>
+        )}
+        {detail.reasoning && (
+          <ExpandableSection headerText="Reasoning">
+            <div className="spoken">{detail.reasoning}</div>
+          </ExpandableSection>
+        )}
+        {error && (
+          <Alert type="error" header={error.code}>
+            <div className="spoken">{error.message}</div>
+            <div className="spoken">{error.remedy}</div>
+          </Alert>
+        )}
+        {!error && detail.answer && (
+          <div>
+            <Box variant="awsui-key-label">Answer</Box>
+            <div className="spoken answered">{detail.answer}</div>
+          </div>
+        )}
+        {detail.notes.map((note) => (
+          <StatusIndicator key={note} type="info">
+            {note}
+          </StatusIndicator>
+        ))}
+      </SpaceBetween>
+    </Container>
+  );
+}
+
+function Facts({ detail }: { detail: Detail }) {
+  const { row } = detail;
+  const facts: [string, string][] = [
+    ["Model", row.model],
+    ["Pipeline", row.pipeline],
+    ...detail.media.map((media): [string, string] => [roleOf(media), describe(media)]),
+  ];
+  return (
+    <Container>
+      <SpaceBetween size="s">
+        <KeyValuePairs
+          columns={2}
+          items={facts.filter(([, value]) => value).map(([label, value]) => ({ label, value }))}
+        />
+        {row.labels.length > 0 && (
+          <div className="labels" aria-label="Labels" role="group">
+            {row.labels.map((label) => (
+              <Badge key={label}>{label}</Badge>
+            ))}
+          </div>
+        )}
+      </SpaceBetween>
+    </Container>
+  );
+}
+
+export function roleOf(media: Media): string {
+  if (media.role === "input") return "Input";
+  return media.role === "video" ? "Video" : "Image";
+}
+
+function describe(media: Media): string {
+  if (!media.found) return `${media.name} (not in the folder)`;
+  const parts = [media.name];
+  if (media.width) parts.push(`${media.width} × ${media.height}`);
+  if (media.codec) parts.push(media.codec);
+  if (media.seconds) parts.push(clock(media.seconds));
+  return parts.join(" · ");
+}

@@ -1,0 +1,162 @@
+"""What the page receives, as JSON from the server or as data of an export."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cosmos_batch.console.documents import Kind
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.error import Error
+
+Sort = Literal["newest", "oldest", "name", "model"]
+Medium = Literal["video", "image"]
+
+
+class Row(Model):
+    """One document in the grid."""
+
+    id: int
+    kind: Kind
+    name: str = Field(description="The file that it is about, or the first file that was made")
+    prompt: str = Field(description="Cut to what the grid shows")
+    answer: str = Field(description="Cut to what the grid shows")
+    timestamp: str = Field(description="YYYYMMDD-HHMMSS, UTC")
+    model: str
+    pipeline: str
+    error_code: str | None
+    labels: list[str] = Field(description="Of boxes and points in the answer")
+    events: int = Field(description="The number of events in the answer")
+    poster: str | None = Field(description="URL of a small picture of its media; None if these are not in the folder")
+
+
+class Query(Model):
+    """Which rows, and in which order."""
+
+    search: str = Field(default="", max_length=200, description="Words that names, prompts or answers contain")
+    status: Literal["", "succeeded", "failed"] = ""
+    error_code: str = Field(default="", max_length=100)
+    model: str = Field(default="", max_length=500)
+    label: str = Field(default="", max_length=500)
+    sort: Sort = "newest"
+
+
+class Rows(Model):
+    """Some rows of the result of a query."""
+
+    total: int = Field(description="The number of rows of the whole result")
+    version: int = Field(description="The number of documents that were read when the query was answered")
+    rows: list[Row]
+
+
+class Facet(Model):
+    """A value that rows can be filtered by, and the number of rows that have it."""
+
+    value: str
+    count: int
+
+
+class State(Model):
+    """What was opened, how far reading has come, and what can be filtered."""
+
+    title: str
+    found: int = Field(description="JSON files in the folder")
+    looked_at: int = Field(description="JSON files that were read")
+    documents: int = Field(description="Documents among them")
+    done: bool
+    problem: str | None = Field(default=None, description="Why reading has ended early")
+    succeeded: int
+    failed: int
+    error_codes: list[Facet]
+    models: list[Facet]
+    labels: list[Facet] = Field(description="The most frequent ones")
+    exported: bool = Field(default=False, description="True in static files")
+
+
+class FrameSheet(Model):
+    """One picture of the frames that the model saw, row by row in cells of the same size."""
+
+    url: str
+    columns: int
+    count: int = Field(description="Of the first frames, which the picture holds")
+
+
+class Media(Model):
+    """A media file of a document."""
+
+    role: str
+    name: str
+    found: bool = Field(description="Whether it is in the folder")
+    medium: Medium | None = None
+    width: int = Field(default=0, description="Pixels, as displayed")
+    height: int = Field(default=0, description="Pixels, as displayed")
+    seconds: float = Field(default=0, description="Length of a video; 0 if its header does not say it")
+    codec: str = ""
+    offset: float = Field(default=0, description="Seconds of a player's clock at the video's first frame")
+    url: str | None = Field(default=None, description="The file, or a JPEG of an image that browsers do not show")
+    preview: str | None = Field(default=None, description="URL that converts the file, if browsers do not show it")
+    preview_reason: str | None = Field(default=None, description="Why it has to be converted")
+    poster: str | None = None
+    problem: str | None = Field(default=None, description="Why it cannot be shown")
+
+
+class Span(Model):
+    """A part of a video, in seconds from its first frame."""
+
+    start: float
+    end: float
+
+
+class BoxMark(Model):
+    """A rectangle, in shares of the upright picture."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    label: str
+    span: Span | None
+
+
+class PointMark(Model):
+    """A place, in shares of the upright picture."""
+
+    x: float
+    y: float
+    label: str
+    span: Span | None
+
+
+class EventMark(Model):
+    """Something that happens in a part of a video."""
+
+    span: Span
+    caption: str
+
+
+class Detail(Model):
+    """Everything that the page shows of one document."""
+
+    row: Row
+    path: str = Field(description="The document's file, below the folder that was opened")
+    prompt: str
+    answer: str
+    reasoning: str | None
+    error: Error | None
+    notes: list[str]
+    media: list[Media]
+    boxes: list[BoxMark]
+    points: list[PointMark]
+    events: list[EventMark]
+    frame_times: list[float] = Field(description="Seconds of the frames that the model saw")
+    frame_sheet: FrameSheet | None = Field(description="None where they are not in the folder, and in an export")
+    timings: dict[str, float] = Field(description="Seconds by phase")
+    document: Any
+
+
+class Preview(Model):
+    """How far the conversion of a video has come."""
+
+    state: Literal["running", "ready", "failed"]
+    share: float = Field(ge=0, le=1, description="How much of the video is converted")
+    url: str | None = None
+    error: str | None = None

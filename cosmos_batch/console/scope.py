@@ -1,0 +1,63 @@
+"""The files that may be read: those in the folder that was opened, and no others."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmos_batch.contract.error import Failure
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A folder that was opened, and the file in it where only one was.
+
+    Attributes
+    ----------
+    root
+        The folder, without symbolic links in its path.
+    only
+        The one document or media file to show, as a path below the root; None for all documents of the folder.
+    """
+
+    root: Path
+    only: str | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> "Scope":
+        """Return the scope of a folder or file that a person named. Raises Failure (InvalidInput)."""
+        opened = path.expanduser().resolve()
+        if opened.is_dir():
+            return cls(opened)
+        if opened.is_file():
+            return cls(opened.parent, opened.name)
+        raise Failure("InvalidInput", f"{path} is no folder and no file.", "Name a folder with results, or a document.")
+
+    @property
+    def title(self) -> str:
+        """Return the name to show for what was opened, without the folders above it."""
+        return self.only or self.root.name or "/"
+
+    def file(self, relative: str) -> Path | None:
+        """Return the path of a file below the root, or None if it is gone or a link leads out of the root."""
+        path = (self.root / relative).resolve()
+        return path if path.is_relative_to(self.root) and path.is_file() else None
+
+    def walk(self) -> Iterator[str]:
+        """Yield the paths below the root of all files, in a fixed order. Hidden folders and links are left out.
+
+        Of a single opened file, only the files of its own folder are listed.
+        """
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            if self.only is not None:
+                folders.clear()
+            inner = os.path.relpath(folder, self.root)
+            for name in sorted(names):
+                if _is_text(name) and not Path(folder, name).is_symlink():
+                    yield name if inner == "." else f"{inner}/{name}"
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a file name is valid UTF-8; Linux allows any bytes, and JSON does not."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)

@@ -1,0 +1,50 @@
+"""A console in the process of the test, and a client of it."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from cosmos_batch.console.application import Console
+from cosmos_batch.console.guard import Session
+from cosmos_batch.console.scope import Scope
+
+ROOT = Path(__file__).resolve().parents[2]
+WHY_NOT_BUILT = "npm cannot reach a registry, so the console's page is not built"
+UNREACHABLE = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ECONNRESET", "npm is not on the path")
+PORT = 8700
+URL = f"http://127.0.0.1:{PORT}"
+
+Open = Callable[[Path], TestClient]
+
+
+@pytest.fixture(scope="session")
+def built_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the page with npm, and provide the folder of what was built."""
+    ran = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "build_console.py", "--only"], capture_output=True, text=True
+    )
+    if any(code in ran.stderr for code in UNREACHABLE):
+        pytest.skip(WHY_NOT_BUILT)
+    assert ran.returncode == 0, ran.stderr
+    return Path(ran.stdout.strip())
+
+
+@pytest.fixture
+def open_console() -> Iterator[Open]:
+    """Provide a function that opens a folder or file, and returns a client that has exchanged its token."""
+    with ExitStack() as stack:
+
+        def opened(path: Path) -> TestClient:
+            console = stack.enter_context(Console(Scope.of(path)))
+            console.scan.wait()
+            session = Session(PORT)
+            client = stack.enter_context(TestClient(console.application(session), base_url=URL))
+            assert client.post("/api/session", json={"token": session.token}).status_code == 204
+            return client
+
+        yield opened

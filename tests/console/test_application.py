@@ -1,0 +1,188 @@
+"""The answers to the page's requests."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from tests.console.conftest import Open
+from tests.support import media_files
+from tests.support.console_documents import write_answer, write_failure, write_generation
+
+
+def rows(client: TestClient, **query: str | int) -> list[dict[str, object]]:
+    answer = client.get("/api/rows", params=query)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["rows"])
+
+
+def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    write_answer(tmp_path / "answers" / "clip.json", data=[{"bbox_2d": [0, 0, 10, 10], "label": "dog"}])
+    write_generation(tmp_path / "made.json", ["clip.mp4"])
+    write_failure(tmp_path / "failed.json", "InvalidInput", "It is truncated.", "other.mp4")
+    (tmp_path / "other.json").write_text('{"result": 1}')
+    (tmp_path / "broken.json").write_text("{")
+    client = open_console(tmp_path)
+    assert [(row["kind"], row["name"], row["errorCode"]) for row in rows(client)] == [
+        ("error", "other.mp4", "InvalidInput"),
+        ("generation", "clip.mp4", None),
+        ("answer", "clip.mp4", None),
+    ]
+    assert [row["poster"] is not None for row in rows(client)] == [False, True, True]
+    state = client.get("/api/state").json()
+    assert (state["found"], state["documents"], state["succeeded"], state["failed"]) == (5, 3, 2, 1)
+    assert state["done"] and state["problem"] is None
+    assert state["labels"] == [{"value": "dog", "count": 1}]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"search": "ROBOT water"}, ["made.mp4"]),
+        ({"search": "ob"}, ["made.mp4"]),
+        ({"search": 'a" OR "b'}, []),
+        ({"search": "100%_"}, ["b.mp4"]),
+        ({"search": "МОСТ"}, ["b.mp4"]),
+        ({"status": "failed"}, ["c.mp4"]),
+        ({"status": "succeeded", "sort": "name"}, ["a.mp4", "b.mp4", "made.mp4"]),
+        ({"errorCode": "TimedOut"}, ["c.mp4"]),
+        ({"model": "nvidia/Cosmos3-Nano"}, ["made.mp4"]),
+        ({"label": "dog"}, ["a.mp4"]),
+        ({"label": "dog' OR 1=1 --"}, []),
+        ({"sort": "oldest", "limit": 1, "offset": 1}, ["b.mp4"]),
+        ({"offset": 99}, []),
+    ],
+)
+def test_search_filters_and_order(open_console: Open, tmp_path: Path, query: dict[str, str], found: list[str]) -> None:
+    write_answer(
+        tmp_path / "1.json", inputFile="a.mp4", timestamp="20260101-000001", data={"point_2d": [1, 1], "label": "dog"}
+    )
+    write_answer(tmp_path / "2.json", inputFile="b.mp4", timestamp="20260101-000002", result="100%_ мост")
+    write_failure(tmp_path / "3.json", "TimedOut", "It took long.", "c.mp4", "20260101-000003")
+    write_generation(tmp_path / "4.json", ["made.mp4"], timestamp="20260101-000004")
+    assert [row["name"] for row in rows(open_console(tmp_path), **query)] == found
+
+
+@pytest.mark.parametrize("query", ["sort=id;DROP", "limit=many", "search=" + "x" * 201, "unknown=1", "status=odd"])
+def test_a_query_that_the_page_never_sends(open_console: Open, tmp_path: Path, query: str) -> None:
+    answer = open_console(tmp_path).get(f"/api/rows?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+
+
+def test_details_of_an_answer(open_console: Open, tmp_path: Path, clip: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    data = [
+        {"label": "circle", "bbox_2d": [100, 200, 300, 400], "time": "00:01.50"},
+        {"start": 0.5, "end": 2, "caption": "It moves"},
+    ]
+    write_answer(tmp_path / "a.json", data=data, reasoning="I think.", frameTimes=[0.0, 1.0], notes=["Thinned."])
+    detail = open_console(tmp_path).get("/api/items/1").json()
+    assert detail["path"] == "a.json"
+    assert detail["boxes"] == [
+        {"left": 0.1, "top": 0.2, "right": 0.3, "bottom": 0.4, "label": "circle", "span": {"start": 1.5, "end": 1.5}}
+    ]
+    assert detail["events"] == [{"span": {"start": 0.5, "end": 2.0}, "caption": "It moves"}]
+    assert detail["frameTimes"] == [0.0, 1.0] and detail["frameSheet"]["count"] == 2
+    (media,) = detail["media"]
+    assert (media["width"], media["height"], media["codec"], media["seconds"]) == (320, 240, "H.264", 4.0)
+    assert media["url"] == "/api/items/1/media/0" and media["previewReason"] is None
+    assert detail["document"]["reasoning"] == "I think."
+
+
+def test_a_player_seeks_by_ranges(open_console: Open, tmp_path: Path, clip: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    write_answer(tmp_path / "a.json")
+    client = open_console(tmp_path)
+    whole = client.get("/api/items/1/media/0")
+    assert whole.status_code == 200 and whole.content == clip.read_bytes()
+    assert whole.headers["content-type"] == "video/mp4" and whole.headers["accept-ranges"] == "bytes"
+    part = client.get("/api/items/1/media/0", headers={"range": "bytes=100-199"})
+    assert part.status_code == 206 and part.content == clip.read_bytes()[100:200]
+    assert part.headers["content-range"] == f"bytes 100-199/{clip.stat().st_size}"
+    assert client.get("/api/items/1/media/0", headers={"range": "bytes=99999999-"}).status_code == 416
+
+
+def test_a_large_file_is_not_read_for_a_range_of_it(open_console: Open, tmp_path: Path, clip: Path) -> None:
+    """Two gigabytes, of which the disk holds only the first few: reading them all would take this test's time."""
+    large = tmp_path / "clip.mp4"
+    large.write_bytes(clip.read_bytes())
+    os.truncate(large, 2 * 1024**3)
+    write_answer(tmp_path / "a.json")
+    part = open_console(tmp_path).get("/api/items/1/media/0", headers={"range": "bytes=2000000000-2000000009"})
+    assert part.status_code == 206 and part.content == bytes(10)
+
+
+def test_posters_and_the_sheet_of_frames(open_console: Open, tmp_path: Path) -> None:
+    media_files.video(tmp_path / "clip.mp4", rotation=90)
+    media_files.image(tmp_path / "red.png", 400, 100)
+    write_answer(tmp_path / "a.json", frameTimes=[0.0, 2.0, 3.9], moreInputs=[{"inputFile": "red.png"}])
+    client = open_console(tmp_path)
+
+    def picture(path: str) -> Image.Image:
+        answer = client.get(path)
+        assert answer.headers["content-type"] == "image/jpeg", answer.text
+        return Image.open(io.BytesIO(answer.content))
+
+    assert picture("/api/items/1/media/0/poster").size == (128, 160)
+    assert picture("/api/items/1/media/1/poster").size == (320, 80)
+    sheet = picture("/api/items/1/frames").convert("L")
+    width = sheet.width // 3
+    levels = [sheet.getpixel((number * width + width // 2, sheet.height // 2)) for number in range(3)]
+    expected = [media_files.grey_at(frame, 40) for frame in (0, 20, 39)]
+    assert all(abs(level - grey) < 6 for level, grey in zip(levels, expected, strict=True)), (levels, expected)
+
+
+def test_a_damaged_file_has_no_poster_and_says_why(open_console: Open, tmp_path: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
+    write_answer(tmp_path / "a.json")
+    client = open_console(tmp_path)
+    assert client.get("/api/items/1").json()["media"][0]["problem"]
+    for _ in range(2):
+        answer = client.get("/api/items/1/media/0/poster")
+        assert answer.status_code == 422 and "truncated or damaged" in answer.json()["message"]
+
+
+def test_only_documents_of_an_opened_file(open_console: Open, tmp_path: Path, clip: Path) -> None:
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    document = write_answer(tmp_path / "a.json", userPrompt="first")
+    write_answer(tmp_path / "b.json", userPrompt="second")
+    write_answer(tmp_path / "c.json", inputFile="other.mp4")
+    (one,) = rows(open_console(document))
+    assert one["prompt"] == "first" and one["poster"]
+    assert {row["prompt"] for row in rows(open_console(tmp_path / "clip.mp4"))} == {"first", "second"}
+
+
+def test_documents_that_are_gone(open_console: Open, tmp_path: Path) -> None:
+    document = write_answer(tmp_path / "a.json")
+    client = open_console(tmp_path)
+    document.unlink()
+    assert client.get("/api/items/1").status_code == 404
+    assert client.get("/api/items/2").status_code == 404
+    assert client.get("/api/items/99999999999999999999").status_code == 404
+    assert client.get("/api/items/1/media/7").status_code == 404
+    assert client.get("/api/items/1/frames").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[" * 100_000,
+        b'{"result": ' + b"[" * 100_000,
+        b'{"result": "\\ud800", "model": "", "inputFile": "", "timestamp": "", "userPrompt": ""}',
+        json.dumps({"generation": {}, "files": [{"file": "a", "role": "odd"}]}).encode(),
+        b'{"error": {"code": "InvalidInput"}}',
+        b'{"result": NaN}',
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_json_that_is_no_document_is_passed_over(open_console: Open, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "odd.json").write_bytes(content)
+    write_answer(tmp_path / "z.json")
+    assert len(rows(open_console(tmp_path))) == 1

@@ -1,0 +1,107 @@
+"""The static files of an export."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli.main import main
+from cosmos_batch.console.export import Export
+from cosmos_batch.console.redaction import redact
+from cosmos_batch.console.scope import Scope
+from tests.support import media_files
+from tests.support.console_documents import write_answer
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("s3://cosmos-batch-123456789012-in/a/clip.mp4", "s3://bucket/a/clip.mp4"),
+        ("arn:aws:iam::123456789012:role/x", "arn:aws:iam::…:role/x"),
+        ("https://b.s3.amazonaws.com/k?X-Amz-Signature=abc&X-Amz-Date=1 ok", "https://b.s3.amazonaws.com/k ok"),
+        ("token hf_abcdefghijklmnop", "token …"),
+        ("read /home/ann/secret project/a.mp4", "read …/secret project/a.mp4"),
+        ("C:\\Users\\ann\\a.mp4", "…/a.mp4"),
+        ("1/2 and/or 3 km/h at 12:30, 12345678901234", "1/2 and/or 3 km/h at 12:30, 12345678901234"),
+    ],
+)
+def test_what_is_taken_out(text: str, left: str) -> None:
+    assert redact({"a": [text], text: 1}) == {"a": [left], left: 1}
+
+
+def test_logs_are_left_out() -> None:
+    assert redact({"jobLogs": "x", "batchJobId": "x", "result": 1.5}) == {"result": 1.5}
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    media_files.video(path / "clip.avi", frames=5)
+    media_files.image(path / "red.png")
+    where = "s3://cosmos-batch-123456789012-in/clip.avi"
+    write_answer(path / "a.json", inputFile="clip.avi", inputUri=where, jobLogs=f"in {path}", result="</script>&")
+    write_answer(path / "b.json", inputFile="red.png", result=f"{path}/red.png hf_abcdefghijklmnop")
+    return path
+
+
+def test_an_export_with_media(tmp_path: Path) -> None:
+    source, target, said = folder(tmp_path / "source"), tmp_path / "page", list[str]()
+    with Export(Scope.of(source)) as export:
+        assert export.documents == 2
+        assert export.media_size() == (2, sum((source / name).stat().st_size for name in ("clip.avi", "red.png")))
+        export.write(target, True, said.append)
+    files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+    assert files == {
+        *("index.html", "app.js", "app.css", "data/rows.js", "data/details-0.js"),
+        *("media/1/0-poster.jpg", "media/1/0.mp4", "media/2/0-poster.jpg", "media/2/0.png"),
+    }
+    assert not said
+    data = (target / "data" / "rows.js").read_text() + (target / "data" / "details-0.js").read_text()
+    for secret in (str(tmp_path), "123456789012", "hf_abcdefgh", "</script"):
+        assert secret not in data
+    rows = json.loads((target / "data" / "rows.js").read_text().removeprefix("window.cosmosBatch = "))
+    assert rows["state"]["exported"] and [row["poster"] for row in rows["rows"]] == [
+        "media/1/0-poster.jpg",
+        "media/2/0-poster.jpg",
+    ]
+
+
+def test_an_export_without_media_says_how_much_it_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = folder(tmp_path / "source"), tmp_path / "page"
+    assert main(["view", str(source), "--export", str(target)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{target / 'index.html'}\n"
+    assert "2 media files of 0.0 MB" in printed.err and "--media" in printed.err
+    assert {path.name for path in (target / "media").rglob("*.*")} == {"0-poster.jpg"}
+
+
+def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_answer(tmp_path / "in" / "a.json")
+    (tmp_path / "in" / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
+    assert main(["view", str(tmp_path / "in"), "--export", str(tmp_path / "page"), "--media"]) == 0
+    assert "Left out: clip.mp4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["in", "--export", "full"], 2, "is not empty"),
+        (["in", "--media"], 2, "belongs to --export"),
+        (["empty", "--export", "new"], 1, "holds no documents"),
+        (["missing"], 2, "no folder and no file"),
+        (["in", "--port", "70000"], 2, "70000"),
+    ],
+)
+def test_what_cannot_be_done(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_answer(tmp_path / "in" / "a.json")
+    write_answer(tmp_path / "full" / "a.json")
+    (tmp_path / "empty").mkdir()
+    assert main(["view", *arguments]) == status
+    assert said in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""Conversion of videos that browsers do not play."""
+
+import time
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+
+import av
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from cosmos_batch.console.media_facts import read_facts
+from cosmos_batch.console.transcoding import write_preview
+from cosmos_batch.media import VideoInfo, probe
+from tests.console.conftest import Open
+from tests.support import media_files
+from tests.support.console_documents import write_answer
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "pixel_format", "plays"),
+    [
+        ("a.mp4", "libx264", "yuv420p", True),
+        ("a.mov", "libx264", "yuv420p", True),
+        ("a.webm", "libvpx-vp9", "yuv420p", True),
+        ("a.mp4", "libx264", "yuv444p", False),
+        ("a.mov", "prores_ks", "yuv422p10le", False),
+        ("a.mkv", "libx264", "yuv420p", False),
+        ("a.avi", "mpeg4", "yuv420p", False),
+        ("a.mp4", "libx265", "yuv420p", False),
+        ("a.ts", "libx264", "yuv420p", False),
+        ("a.gif", "gif", "pal8", False),
+    ],
+)
+def test_what_browsers_play(tmp_path: Path, name: str, codec: str, pixel_format: str, plays: bool) -> None:
+    path = media_files.video(tmp_path / name, frames=5, codec=codec, pixel_format=pixel_format)
+    assert (read_facts(path).obstacle is None) == plays
+
+
+def test_a_preview_has_each_frame_at_its_own_time_upright_and_with_square_pixels(tmp_path: Path) -> None:
+    times = [0, 1, 2, 10, 11, 30]  # tenths of a second, beginning later in the file
+    source = media_files.video(
+        tmp_path / "a.mov", frames=6, pts=lambda index: times[index] + 7, rotation=90, width=160, height=128
+    )
+    shares: list[float] = []
+    write_preview(source, tmp_path / "b.mp4", shares.append)
+    info = probe(tmp_path / "b.mp4")
+    assert isinstance(info, VideoInfo)
+    assert info.timeline.times == pytest.approx([tenth / 10 for tenth in times], abs=0.001)
+    assert (info.width, info.height, info.codec) == (128, 160, "h264")
+    assert read_facts(tmp_path / "b.mp4").obstacle is None and read_facts(tmp_path / "b.mp4").offset == 0
+    assert shares == sorted(shares) and shares[-1] > 0.5
+
+
+def test_a_preview_of_pixels_that_are_not_square(tmp_path: Path) -> None:
+    with av.open(str(tmp_path / "wide.mkv"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
+        stream.codec_context.sample_aspect_ratio = Fraction(2, 1)
+        for index in range(3):
+            frame = av.VideoFrame(160, 128, "yuv420p")
+            frame.pts = index
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    facts = read_facts(tmp_path / "wide.mkv")
+    assert (facts.width, facts.height) == (320, 128)
+    write_preview(tmp_path / "wide.mkv", tmp_path / "b.mp4", lambda _: None)
+    info = probe(tmp_path / "b.mp4")
+    assert (info.width, info.height) == (320, 128)
+
+
+def test_an_image_that_browsers_do_not_show_is_a_jpeg(open_console: Open, tmp_path: Path) -> None:
+    media_files.image(tmp_path / "a.heic", 400, 300)
+    write_answer(tmp_path / "a.json", inputFile="a.heic")
+    client = open_console(tmp_path)
+    (media,) = client.get("/api/items/1").json()["media"]
+    assert media["url"] == "/api/items/1/media/0/picture" and "HEIC" in media["previewReason"]
+    picture = Image.open(BytesIO(client.get(media["url"]).content))
+    assert (picture.format, picture.size) == ("JPEG", (400, 300))
+
+
+def wait_for_preview(client: TestClient) -> dict[str, str]:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        state: dict[str, str] = client.get("/api/items/1/media/0/preview").json()
+        if state["state"] != "running":
+            return state
+        time.sleep(0.05)
+    raise AssertionError("the preview was not ready within two minutes")
+
+
+def test_a_preview_is_made_on_demand_and_served_by_ranges(open_console: Open, tmp_path: Path) -> None:
+    media_files.video(tmp_path / "clip.avi")
+    write_answer(tmp_path / "a.json", inputFile="clip.avi")
+    client = open_console(tmp_path)
+    (media,) = client.get("/api/items/1").json()["media"]
+    assert media["url"] is None and "AVI" in media["previewReason"]
+    assert client.get("/api/items/1/media/0/preview/file").status_code == 404
+    state = wait_for_preview(client)
+    assert state["state"] == "ready"
+    part = client.get(state["url"], headers={"range": "bytes=4-7"})
+    assert part.status_code == 206 and part.content == b"ftyp"
+
+
+def test_a_video_that_cannot_be_converted(open_console: Open, tmp_path: Path) -> None:
+    video = media_files.video(tmp_path / "whole.avi", frames=4)
+    data = bytearray(video.read_bytes())
+    with av.open(str(video)) as container:
+        for packet in container.demux(video=0):
+            if packet.size:
+                data[packet.pos : packet.pos + packet.size + 8] = bytes(packet.size + 8)
+    (tmp_path / "clip.avi").write_bytes(data)
+    write_answer(tmp_path / "a.json", inputFile="clip.avi")
+    state = wait_for_preview(open_console(tmp_path))
+    assert state["state"] == "failed" and state["error"]
