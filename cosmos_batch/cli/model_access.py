@@ -29,7 +29,7 @@ def stand_in(pipeline: EnabledPipeline) -> Path:
     """Return a configuration with the demo's small model in place of a reasoner's, and print that it answers."""
     inform(
         f"{pipeline.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
-        "and images of one to three simple shapes, and says so of any other file.\nNVIDIA's model answers about any "
+        "and images of one to three simple shapes, and says so of other files.\nNVIDIA's model answers about any "
         f"file: cosmos-batch run FILE --model {pipeline.model}"
     )
     return configuration.with_entry(pipeline.pipeline, {"model": str(DEMO_REASON)})

@@ -230,7 +230,7 @@ def test_the_demo_brings_a_clip_and_says_what_its_model_knows(
     assert json.loads(printed.out) == {"result": "a cube"}
     assert (
         "nvidia/Cosmos-Reason2-2B is not on this machine, so cosmos-batch/demo-reason answers: a small model that "
-        "knows clips and images of one to three simple shapes, and says so of any other file.\n"
+        "knows clips and images of one to three simple shapes, and says so of other files.\n"
         "NVIDIA's model answers about any file: cosmos-batch run FILE --model nvidia/Cosmos-Reason2-2B\n"
     ) in printed.err
     assert (
