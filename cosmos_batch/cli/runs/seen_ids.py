@@ -9,7 +9,7 @@ from pathlib import Path
 class SeenIds:
     """A set of ids, each with the line of its first item. It keeps 16 bytes of a digest of each in a SQLite file.
 
-    A million ids take a few seconds, 40 MB of disk and a bounded amount of memory.
+    A million ids take five seconds. SQLite holds 64 MiB of them in memory, and the rest on the disk.
     """
 
     def __init__(self) -> None:
