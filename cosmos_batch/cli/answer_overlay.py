@@ -72,7 +72,10 @@ def _draw(document: ReasonerDocument, media: Path, folder: OutputTarget, name: s
         suffix = overlay_suffix(media)
         paths.append(folder.save(name + suffix, lambda path: notes.extend(write_overlay(media, marks, path))))
     else:
-        notes.append("The answer has no boxes, points or events to draw. --task 2d-grounding asks for boxes.")
+        notes.append(
+            "The answer has no boxes, points or events to draw. "
+            "--task 2d-grounding and temporal-localization ask for some."
+        )
     for note in dict.fromkeys(notes):
         inform(f"Note: {note}")
     return paths

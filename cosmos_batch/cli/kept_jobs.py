@@ -48,7 +48,9 @@ class KeptJobs:
             if job.state not in FINAL:
                 kept |= {"state": "CANCELLED", "waits_for": "", "error": _UNFINISHED.model_dump(by_alias=True)}
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._record(job.id).write_text(json.dumps({"job": kept, "files": uris}), encoding="utf-8")
+            written = self._record(job.id).with_suffix(".part")
+            written.write_text(json.dumps({"job": kept, "files": uris}), encoding="utf-8")
+            written.replace(self._record(job.id))
             count += 1
         return count
 

@@ -68,6 +68,11 @@ def test_jobs_and_documents_outlive_their_cloud(
     assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
     assert main(["result", job.job_id, "--output", f"{tmp_path}/saved/"]) == 0
     assert json.loads((tmp_path / "saved" / job.document.key).read_text()) == {"result": "Ein Bär"}
+    capsys.readouterr()
+    assert main(["wait", job.job_id, "running"]) == 1
+    assert capsys.readouterr().out == f"{job.job_id} SUCCEEDED\nrunning CANCELLED\n"
+    assert main(["wait", "nothing"]) == 1
+    assert "There is no job nothing here" in capsys.readouterr().err
     assert main(["result", "running"]) == 1
     assert "stopped before the job had ended" in capsys.readouterr().err
     assert main(["result", "nothing"]) == 1

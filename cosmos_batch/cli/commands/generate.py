@@ -58,8 +58,8 @@ class _GenerateCommand(CosmosCommand):
         'cosmos-batch generate first.png --prompt "It starts to rain." --num-frames 93 --no-guardrails --output made/',
         'cosmos-batch generate clip.mp4 --prompt "The same, at night." --edge --blur --no-guardrails',
         "cosmos-batch generate pour.cosmos.json --submit",
-        "cosmos-batch generate libero/ --episode 3 --camera observation.images.image --mode forward_dynamics"
-        " --domain-name libero --no-guardrails",
+        "cosmos-batch generate libero/ --episode 1 --camera observation.images.front --mode forward_dynamics"
+        " --domain-name libero --action-chunk-size 8 --no-guardrails",
     ],
 )
 @click.argument("file", metavar="[FILE|s3://...]", type=click.Path(), required=False)

@@ -18,7 +18,7 @@ from cosmos_batch.cli.input_checks import File, chosen_reasoner
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.local_deployment import local_deployment
-from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.model_access import check_access, stand_in
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
@@ -99,7 +99,11 @@ def command(
         status = 0
         for result in answer(deployment, inputs, request, pipeline):
             print_result = print_result_line if as_json else print_or_save
-            status = max(status, print_result(deployment, result, target))
+            try:
+                status = max(status, print_result(deployment, result, target))
+            except CliError as error:  # the answer was printed; the others are still to come
+                warn(f"error: {explain(error)}")
+                status = max(status, error.exit_status)
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force))
         return status

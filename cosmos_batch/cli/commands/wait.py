@@ -4,12 +4,13 @@ import time
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.errors import FAILED, StillRunning
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import FAILED, CliError, StillRunning
 from cosmos_batch.cli.job_snapshot import find_job
-from cosmos_batch.cli.job_summary import summarize
+from cosmos_batch.cli.job_summary import JobSummary, summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
+from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
 from cosmos_batch.cli.messages import inform
 
 POLL_SECONDS = 2.0
@@ -24,13 +25,12 @@ POLL_SECONDS = 2.0
 @json_option("id, state, reason")
 def command(ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     """Wait until jobs have ended, and print each with its state as it ends. The exit status is 1 where one failed."""
-    deployment = deployments.find()
+    deployment, kept = find_with_kept()
     deadline = None if timeout is None else time.monotonic() + timeout
     waiting, status = list(dict.fromkeys(ids)), 0
     while True:
         for job_id in list(waiting):
-            if find_job(deployment, job_id)[0].over:
-                job = summarize(deployment, job_id)
+            if job := _ended(deployment, kept, job_id):
                 if as_json:
                     print_line(id=job_id, state=job.state, reason=job.reason or None)
                 else:
@@ -44,3 +44,12 @@ def command(ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
         if deadline is not None and time.monotonic() >= deadline:
             raise StillRunning(f"Not ended after {timeout:g} s: {' '.join(waiting)}", "`cosmos-batch status` has more.")
         time.sleep(POLL_SECONDS)
+
+
+def _ended(deployment: Deployment | None, kept: KeptJobs | None, job_id: str) -> JobSummary | None:
+    """Return a job that has ended, or None while it is under way. Raises CliError where there is none."""
+    if kept and (job := kept.find(job_id)):
+        return job
+    if deployment is None:
+        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+    return summarize(deployment, job_id) if find_job(deployment, job_id)[0].over else None

@@ -1,0 +1,107 @@
+"""`run` saves or prints every answer, whatever happens to the others, and says which model answers."""
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli import configuration
+from cosmos_batch.cli.commands import demo, run
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.job_result import JobResult
+from cosmos_batch.cli.main import main
+from cosmos_batch.planning.configuration import load_config
+
+UPLOADS = ("uploads/20261120-120000-00000000", "uploads/20261120-120001-11111111")
+
+
+@pytest.fixture
+def answers(deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Provide a function that sets the documents with which jobs of the next `run` end."""
+    (tmp_path / "clip.mp4").write_bytes(b"content")
+    monkeypatch.chdir(tmp_path)
+
+    def end_with(*keys: str) -> None:
+        for number, key in enumerate(keys):
+            deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=json.dumps({"result": number}).encode())
+        results = [JobResult(document_uri=f"s3://assets/{key}", file_uris=[f"s3://assets/{key}"]) for key in keys]
+        monkeypatch.setattr(run, "answer", lambda *_: iter(results))
+
+    monkeypatch.setattr(run, "local_deployment", lambda *_, **__: nullcontext(deployment))
+    return end_with
+
+
+def saved(folder: Path) -> dict[str, int]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): json.loads(path.read_text())["result"] for path in paths}
+
+
+def test_answers_come_out_under_the_paths_of_their_files(answers: Callable[..., None], tmp_path: Path) -> None:
+    answers(*(f"{folder}/{name}/cam.json" for folder, name in zip(UPLOADS, ("ep1", "ep2"), strict=True)))
+    assert main(["run", "clip.mp4", "clip.mp4", "--output", "answers/"]) == 0
+    assert saved(tmp_path / "answers") == {"ep1/cam.json": 0, "ep2/cam.json": 1}
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_no_answer_replaces_another_of_the_same_call(
+    force: list[str], answers: Callable[..., None], tmp_path: Path
+) -> None:
+    """Files of two buckets may have one key, and a file may be named twice."""
+    answers(*(f"{folder}/cam.json" for folder in UPLOADS))
+    assert main(["run", "clip.mp4", "clip.mp4", "--output", "answers/", *force]) == 0
+    assert saved(tmp_path / "answers") == {"cam.json": 0, "cam-2.json": 1}
+
+
+def test_an_answer_that_cannot_be_saved_is_printed_and_the_others_are_saved(
+    answers: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(*(f"{folder}/{name}.json" for folder, name in zip(UPLOADS, ("one", "two"), strict=True)))
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "one.json").write_text('{"result": "mine"}')
+    assert main(["run", "clip.mp4", "clip.mp4", "--output", "answers"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ['{"result": 0}', "answers/two.json"]
+    assert "answers/one.json exists, and was kept" in printed.err and "--force" in printed.err
+    assert saved(tmp_path / "answers") == {"one.json": "mine", "two.json": 1}
+
+
+@pytest.mark.parametrize("output", ["clip.mp4", "clip.mp4/", "/proc/answers/", "answers.json"])
+def test_an_output_that_cannot_be_written_is_refused_before_anything_starts(
+    output: str, answers: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`answers.json` is one file, and there are two answers."""
+    monkeypatch.setattr(run, "local_deployment", lambda *_, **__: pytest.fail("a cloud was started"))
+    files = ["clip.mp4", "clip.mp4"] if output == "answers.json" else ["clip.mp4"]
+    assert main(["run", *files, "--output", output]) == 2
+    assert output in capsys.readouterr().err
+
+
+def test_the_demos_model_stands_in_with_the_words_of_the_demo(
+    answers: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the Hub has no model for this person, `run` answers as `demo` does; with --model it says what is wrong."""
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+
+    def refuse(*_: Any) -> None:
+        raise CliError("The Hub does not answer.", "Check the network.")
+
+    def deploy(_: object, config_file: Callable[[], Path], **__: object) -> Any:
+        chosen = configuration.enabled_pipeline(load_config(config_file()), None)
+        raise CliError(f"It would load {chosen.model}.", "")
+
+    monkeypatch.setattr(run, "check_access", refuse)
+    monkeypatch.setattr(run, "local_deployment", deploy)
+    assert main(["run", "clip.mp4"]) == 1
+    said = capsys.readouterr().err
+    monkeypatch.setattr(demo, "local_deployment", deploy)
+    monkeypatch.setenv("FILE", "clip.mp4")
+    assert main(["demo"]) == 1
+    of_demo = capsys.readouterr().err
+    assert "so cosmos-batch/demo-reason answers" in of_demo
+    assert of_demo in said and said.startswith("The Hub does not answer.")
+    assert main(["run", "clip.mp4", "--model", "nvidia/Cosmos-Reason2-2B"]) == 1
+    assert "answers" not in capsys.readouterr().err
