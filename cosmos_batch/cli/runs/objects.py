@@ -8,8 +8,10 @@ from cosmos_batch.cli.runs.counting import Counting
 from cosmos_batch.cli.runs.findings import Findings
 from cosmos_batch.cli.runs.found import Found
 from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
+from cosmos_batch.planning.input_files import refuse_size
 from cosmos_batch.planning.runs.problems import Wrong
 from cosmos_batch.planning.runs.selection import Selection
 
@@ -67,30 +69,38 @@ class NamedObjects:
 
     def checked(self, founds: Iterable[Found]) -> Iterator[Found]:
         """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
-        for found, wrong in in_parallel(self._look, founds, HEADS_AT_ONCE):
+        for found, wrong in in_parallel(self._look, self._counted(founds), HEADS_AT_ONCE):
             if wrong is None:
                 yield found
             else:
                 self._findings.refuse(wrong.at(found.source, found.line))
 
-    def _look(self, found: Found) -> tuple[Found, Wrong | None]:
+    def _counted(self, founds: Iterable[Found]) -> Iterator[tuple[Found, bool]]:
+        """Yield each input, and whether its object is looked at."""
+        for found in founds:
+            is_named = found.item.input is not None and found.item.etag is None
+            looks = is_named and self._looked < HEADS_LIMIT
+            self._looked += looks
+            self.unchecked += is_named and not looks
+            yield found, looks
+
+    def _look(self, counted: tuple[Found, bool]) -> tuple[Found, Wrong | None]:
         from botocore.exceptions import ClientError
 
+        found, looks = counted
         item = found.item
-        if item.input is None or item.etag is not None:
+        if not looks or item.input is None:
             return found, None
-        if self._looked >= HEADS_LIMIT:
-            self.unchecked += 1
-            return found, None
-        self._looked += 1
         bucket, key = parse_uri(item.input)
         version = {} if item.version_id is None else {"VersionId": item.version_id}
         try:
             head = self._s3.head_object(Bucket=bucket, Key=key, **version)
         except ClientError as error:
             return found, _why_not_readable(item.input, error)
-        if head["ContentLength"] == 0:
-            return found, Wrong("input", f"{item.input} is empty.", "Upload it again.")
+        try:
+            refuse_size(parse_uri(item.input), head["ContentLength"])
+        except Failure as failure:
+            return found, Wrong.of("input", failure)
         known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
         return found._replace(item=known), None
 

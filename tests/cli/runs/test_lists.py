@@ -63,6 +63,7 @@ def test_every_wrong_line_is_named_before_anything_starts(
     plan: Plan, put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put("a.mp4")
+    put("empty.mp4", body=b"")
     name = manifest(
         tmp_path,
         {"id": "1", "input": "s3://assets/a.mp4"},
@@ -71,12 +72,13 @@ def test_every_wrong_line_is_named_before_anything_starts(
         {"id": "4", "inptu": "s3://assets/a.mp4"},
         {"id": "5", "input": "s3://assets/gone.mp4"},
         {"id": "6", "input": "s3://elsewhere/a.mp4"},
+        {"id": "7", "input": "s3://assets/empty.mp4"},
     )
-    with pytest.raises(WrongCall, match="5 problems") as caught:
+    with pytest.raises(WrongCall, match="6 problems") as caught:
         plan(name)
     assert "--skip-invalid" in caught.value.remedy
     printed = sorted(capsys.readouterr().err.splitlines())
-    assert [line.partition(": ")[0] for line in printed] == [f"{name}, line {number}" for number in (2, 3, 4, 5, 6)]
+    assert [line.partition(": ")[0] for line in printed] == [f"{name}, line {number}" for number in range(2, 8)]
     assert "is used twice, first in" in printed[1] and "line 1." in printed[1]
     assert "Did you mean `input`?" in printed[2]
     assert "s3://assets/gone.mp4 does not exist" in printed[3]
