@@ -36,7 +36,8 @@ NOT_ENDED = Error(
 def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucket: str) -> bool:
     """Write the tables' lines of a shard and note its end. Returns False where there is nothing to collect.
 
-    `error` is why the shard's state could not wait for its items; those that have not ended fail with it.
+    `error` is why the shard's state could not wait for its items; those that have not ended fail with it. Without one,
+    and unless the run was cancelled, a shard with items in flight is left to the execution that waits for it.
     """
     runs = Runs(table)
     row, run_row = runs.shard(run, shard), runs.get(run)
@@ -46,6 +47,8 @@ def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucke
         return False
     if row.state == "ENDED":
         return True
+    if not row.complete and error is None and not run_row.stops:
+        return False
     Collector(run_row, row, table, RunObjects(bucket, run)).collect(error)
     return True
 

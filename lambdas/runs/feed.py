@@ -14,7 +14,7 @@ from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironm
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
 from cosmos_batch.planning.pace import typical_weight, weight_of
-from cosmos_batch.state import ItemEnd, Jobs, ReservedKeys, Revisions, Runs, ShardRow, Table, Watcher, Workers
+from cosmos_batch.state import ItemEnd, Jobs, ReservedKeys, Revisions, RunRow, Runs, ShardRow, Table, Watcher, Workers
 from cosmos_batch.state.item_ends import end_of
 from lambdas.clients import client, state_table
 from lambdas.log import log
@@ -55,28 +55,39 @@ class Feeder:
         self._objects = RunObjects(self.environment.state_bucket, self.ref.run)
 
     def feed(self) -> None:
+        """Feed the shard, or let its state go on at once where there is nothing to wait for.
+
+        A shard that was begun is fed to its end, or waited for, also while the run is held: its items are in flight.
+        """
         run = self._runs.get(self.ref.run)
         assert run is not None, "`prepare_run` writes the row"
-        if run.state != "RUNNING" or (reason := self._reason_to_hold()) is not None:
-            if run.state == "RUNNING":
-                assert reason is not None
-                self._runs.hold(self.ref.run, reason)
+        earlier = self._runs.shard(self.ref.run, self.ref.shard)
+        begun = earlier is not None and earlier.state in ("FEEDING", "RUNNING")
+        if run.stops or not (begun or self._may_begin(run)):
             self._pass()
             return
         deployed = self.pipelines[self.ref.pipeline]
         price = expected_dollars(deployed.compute, self._typical_weight, Workers(self._table, self.ref.pipeline))
-        earlier = self._runs.shard(self.ref.run, self.ref.shard)
         row = self._runs.feed(self.ref, self.token, price, self.execution.name)
-        if row.state == "FEEDING" and self._within_budget(row, run.max_dollars):
+        if row.state == "FEEDING":
+            if not begun and not self._within_budget(row, run.max_dollars):
+                self._pass()
+                return
             request = self._objects.request()
             row = self._send_all(request, row, self._plan(request, row, earlier.planned_by if earlier else None))
-        elif row.state == "SKIPPED":
-            self._pass()
-            return
         if row.state == "ENDED":
             self._pass()
         elif row.complete:
             answer_shards([row])
+
+    def _may_begin(self, run: RunRow) -> bool:
+        """Return whether a shard may be begun now; if no job of its pipeline can be done, hold the run."""
+        if run.state != "RUNNING":
+            return False
+        reason = self._reason_to_hold()
+        if reason is not None:
+            self._runs.hold(self.ref.run, reason)
+        return reason is None
 
     @property
     def _typical_weight(self) -> float:
@@ -101,7 +112,6 @@ class Feeder:
         reason = f"The budget of ${budget:g} would be exceeded: with the next {row.items} items it is ${dollars:.4g}."
         self._runs.hold(self.ref.run, reason)
         self._runs.skip(self.ref.run, self.ref.shard)
-        self._pass()
         return False
 
     def _send_all(self, request: RunRequest, row: ShardRow, planned: list[PlannedItem]) -> ShardRow:

@@ -124,7 +124,11 @@ def test_an_environment_is_read_as_it_was_written() -> None:
         id="p", queue_url="q", job_queue="jq", job_definition="jd", max_workers=3, vcpus=12, max_life_hours=24
     )
     scale = ScaleEnvironment(
-        state_table="t", nudge_queue_url="n", pipeline_parameters=["one"], scaling=ScalingSettings()
+        state_table="t",
+        state_bucket="s",
+        nudge_queue_url="n",
+        pipeline_parameters=["one"],
+        scaling=ScalingSettings(),
     )
     assert ScaleEnvironment.read(scale.variables()) == scale
     deployed = DeployedPipeline(queue=DeployedQueue(id="p", queue_url="q", identity=IDENTITY), compute=compute)

@@ -151,6 +151,7 @@ UNUSED = [
         "a Distributed Map of runs, which the local cloud runs without these calls",
     ),
     *(Unused([role], actions, "runs: test_runs.py") for role, actions in USED_BY_RUNS.items()),
+    *(Unused(["WorkflowMachine"], ["lambda:invokefunction"], "runs: test_runs.py", f"*:*{role}*") for role in RUNS),
     Unused(["WorkflowMachine"], ["lambda:invokefunction"], "versions of a function: CDK's grant", "*:[*]"),
     Unused(
         ["WorkflowMachine"],

@@ -77,7 +77,7 @@ def test_an_end_that_was_never_counted_is_counted(bench: Bench) -> None:
     [job] = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(job)
     bench.cloud.table.update("run#my-run", "shard#00000", "SET #succeeded = :none REMOVE #ended", {"none": 0})
-    bench.collect(ref)
+    bench.collect(ref, Error="States.Timeout", Cause="")
     assert (bench.shard().succeeded, len(bench.lines("results"))) == (1, 1)
 
 
@@ -85,3 +85,9 @@ def test_a_shard_that_was_not_fed_is_left_alone(bench: Bench) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
     assert bench.collect(ref)["collected"] is False
+
+
+def test_a_shard_with_items_in_flight_is_left_to_the_execution_that_waits_for_it(bench: Bench) -> None:
+    ref = bench.started(bench.items("a"))
+    assert bench.collect(ref)["collected"] is False
+    assert (bench.shard().state, bench.job_row(bench.sent()[0]["job"]["jobId"]).state) == ("RUNNING", "PLANNED")

@@ -1,6 +1,7 @@
 """Feeding a shard: what is sent, what is reused or refused, and when nothing is fed."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,8 @@ def test_a_failed_item_is_sent_again_where_that_can_change_something(
 def test_another_prompt_version_or_place_is_another_item(bench: Bench) -> None:
     items = bench.items("a")
     bench.started(items)
-    for number, changes in enumerate(({"prompt": "Why?"}, {"output": "s3://assets/out/"}, {"table_only": True}, {})):
+    others: list[dict[str, Any]] = [{"prompt": "Why?"}, {"output": "s3://assets/out/"}, {"table_only": True}, {}]
+    for number, changes in enumerate(others):
         if not changes:
             bench.cloud.put("clips/a.mp4", b"another version")
         other = bench.write(items, run=f"other-{number}", **changes)
@@ -156,3 +158,12 @@ def test_what_was_made_of_the_items_is_kept_in_the_state_bucket(bench: Bench) ->
     key = f"runs/{RUN}/planned/e1/00000.jsonl"
     [line] = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode().splitlines()
     assert json.loads(line)["job"]["jobId"] == bench.sent()[0]["job"]["jobId"]
+
+
+def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: Bench) -> None:
+    ref = bench.started(bench.items("a"))
+    bench.runs.hold(RUN, "the budget")
+    bench.feed(ref, token="of-another-execution", execution="e2")
+    assert bench.answered() == []
+    assert bench.shard().task_tokens == {"shard-token", "of-another-execution"}
+    assert len(bench.sent()) == 1
