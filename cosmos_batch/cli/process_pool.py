@@ -4,6 +4,7 @@ import multiprocessing
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.pool import Pool
 
 PROCESSES = 2
@@ -11,11 +12,16 @@ PROCESSES = 2
 
 @contextmanager
 def process_pool() -> Iterator[Pool]:
-    """Start a pool of processes. They are terminated at the end of the block, whatever they are doing."""
-    with multiprocessing.get_context("spawn").Pool(PROCESSES, _ignore_interrupts) as pool:
-        yield pool
+    """Start a pool of processes. They are terminated at the end of the block, whatever they are doing.
 
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which the terminal sends to every process of the group, to the main process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Ctrl-C, which a terminal sends to every process of the group, is blocked in them from their first moment, because
+    they inherit the mask of this thread. One that comes meanwhile takes effect as soon as the pool is sure to be ended.
+    """
+    resource_tracker.ensure_running()  # its start would unblock the signal again
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            yield pool
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

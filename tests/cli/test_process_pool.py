@@ -1,0 +1,13 @@
+"""Ctrl-C reaches the main process alone: its pool's processes are ended by it."""
+
+import signal
+
+from cosmos_batch.cli.process_pool import process_pool
+
+
+def test_interrupts_are_blocked_in_the_pools_processes_alone() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with process_pool() as pool:
+        assert signal.SIGINT in pool.apply(signal.pthread_sigmask, (signal.SIG_BLOCK, []))
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
