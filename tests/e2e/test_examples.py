@@ -1,0 +1,196 @@
+"""The examples of every --help do what they say, on one local cloud with engines that have no models."""
+
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cosmos_batch.cli import configuration
+from cosmos_batch.cli.command_line import CosmosCommand
+from cosmos_batch.cli.commands import local
+from cosmos_batch.cli.main import main
+from cosmos_batch.local.cloud import LocalCloud
+from tests.support import media_files
+from tests.support.command_line import commands
+from tests.support.deployed_app import configuration_text
+from tests.support.robot_data_set import write_v21
+
+# What cannot be run here, by a part of it, and why.
+NOT_HERE = {
+    "run clip.mp4 --model nvidia/": "starts a second cloud and loads a model, as tests/e2e/test_run.py does",
+    "--edge --blur": "the engine here computes no controls; tests/e2e/test_generator_modes.py has one that does",
+    "demo-generate": "makes a video with Diffusers, as tests/e2e/test_generator_modes.py does",
+    "cosmos-batch view ": "serves a page until it is stopped, as the tests of the viewer do",
+    "models put": "downloads from Hugging Face; tests/store/test_hub_to_backup.py has a Hub of its own",
+    "cosmos-batch runs ": "needs runs with answers, which the tests of these commands make",
+}
+# Added to what a generator is to make, so that it does not take minutes to write. With an action chunk the size is set.
+SMALL = ("--resolution", "256p", "--num-frames", "25")
+LAST = ("cosmos-batch local down", "cosmos-batch local down --discard")
+
+
+def examples() -> list[str]:
+    """Return the examples of all commands, in the order of --help."""
+    return [
+        example for command in commands().values() if isinstance(command, CosmosCommand) for example in command.examples
+    ]
+
+
+HERE = [example for example in examples() if example not in LAST and not any(part in example for part in NOT_HERE)]
+
+
+@dataclass
+class Typed:
+    """An example as a shell would read it: variables, the program's arguments, and the file of standard output."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    arguments: list[str] = field(default_factory=list)
+    output: tuple[str, str] | None = None  # the path, and the mode in which it is opened
+
+    @classmethod
+    def read(cls, line: str) -> "Typed":
+        """Read a line of the shell, as far as examples use its language."""
+        command = re.sub(r'^eval "\$\((.*)\)"$', r"\1", line)
+        command, *redirected = re.split(r" (>>?) ", command)
+        words = shlex.split(command)
+        program = words.index("cosmos-batch")
+        variables = dict(word.split("=", 1) for word in words[:program])
+        arguments = [name for word in words[program + 1 :] for name in _matching(word)]
+        output = (redirected[1], "a" if redirected[0] == ">>" else "w") if redirected else None
+        return cls(variables, arguments, output)
+
+
+def _matching(word: str) -> list[str]:
+    """Return the files here that a pattern means, as a shell does; any other word is itself."""
+    return (sorted(str(path) for path in Path().glob(word)) if "*" in word else []) or [word]
+
+
+@dataclass
+class Place:
+    """A folder with the files that examples name, beside a local cloud."""
+
+    monkeypatch: pytest.MonkeyPatch
+    folder: Path
+    succeeded: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def run(self, line: str) -> tuple[int, str]:
+        """Run a line, and return its exit status and what it printed to standard output."""
+        typed = Typed.read(line)
+        ids = iter(self.failed if "retry" in typed.arguments else self.succeeded)
+        arguments = [next(ids) if word == "ID" else word for word in typed.arguments]
+        if arguments[0] == "generate" and not arguments[1].endswith(".json"):
+            arguments += SMALL[: 2 if "--action-chunk-size" in arguments else 4]
+        printed = io.StringIO()
+        with self.monkeypatch.context() as here, redirect_stdout(printed):
+            for name, value in typed.variables.items():
+                here.setenv(name, value)
+            status = main(arguments)
+        if typed.output is not None:
+            path = Path(typed.output[0]).expanduser()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open(typed.output[1]) as file:
+                file.write(printed.getvalue())
+        return status, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Provide the folder, a local cloud that `local up` has started, and jobs that have ended there."""
+    folder = tmp_path_factory.mktemp("examples")
+    home = folder / "home"
+    _write_files(folder)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("HOME", str(folder))
+        monkeypatch.setenv("COSMOS_BATCH_HOME", str(home))
+        monkeypatch.setattr(configuration, "CONFIG", folder / "config.json")
+        monkeypatch.setattr(local, "CONFIG", folder / "config.json")
+        place = Place(monkeypatch, folder)
+        try:
+            status, exports = place.run('eval "$(cosmos-batch local up --export)"')
+            assert status == 0
+            for line in exports.splitlines():
+                name, _, value = line.removeprefix("export ").partition("=")
+                monkeypatch.setenv(name, shlex.split(value)[0])
+            place.succeeded = _ended(place, "What happens?", 0)
+            place.failed = _ended(place, json.dumps({"raise": "broken"}), 1)
+            yield place
+        finally:
+            if cloud := LocalCloud.find(home):
+                cloud.stop()
+
+
+def _write_files(folder: Path) -> None:
+    text = json.loads(configuration_text(folder))
+    (folder / "nano").mkdir()
+    (folder / "nano" / "config.json").write_text("{}")
+    nano = {
+        "enabled": True,
+        "engine": "tests.support.scripted_generator:ScriptedGenerator",
+        "model": str(folder / "nano"),
+    }
+    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": nano}}
+    (folder / "config.json").write_text(json.dumps(text))
+    media_files.video(folder / "clip.mp4", frames=30)
+    media_files.image(folder / "first.png", width=320, height=192)
+    for name in ("pusht", "libero"):
+        write_v21(folder / name)
+    request = {"prompt": "A robot pours water.", "resolution": "256p", "numFrames": 25}
+    (folder / "pour.cosmos.json").write_text(json.dumps(request))
+
+
+def _ended(place: Place, prompt: str, status: int) -> list[str]:
+    """Submit two jobs, and return their ids when they have ended with this exit status."""
+    files = "clip.mp4 first.png"
+    submitted, printed = place.run(f"cosmos-batch submit {files} --prompt {shlex.quote(prompt)}")
+    ids = printed.split()
+    assert (submitted, len(ids)) == (0, 2)
+    assert place.run(f"cosmos-batch wait {' '.join(ids)}")[0] == status
+    return ids
+
+
+def test_every_example_is_run_or_said_to_be_impossible_here() -> None:
+    assert set(LAST) <= set(examples())
+    for part in NOT_HERE:
+        assert any(part in example for example in examples()), f"{part} is in no example any more"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("example", HERE)
+def test_an_example_does_what_it_says(place: Place, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, printed = place.run(example)
+    assert status == 0, capsys.readouterr().err
+    if "--output" in example:
+        saved = [line for line in printed.splitlines() if line]
+        assert saved and all(Path(line).is_file() for line in saved)
+
+
+@pytest.mark.timeout(600)
+def test_one_worker_answers_all_files_of_a_run(place: Place) -> None:
+    """The model is loaded once, in a local cloud that stands already."""
+    status, printed = place.run("cosmos-batch run clip.mp4 first.png --prompt Why? --output several/")
+    documents = [json.loads(Path(path).read_text()) for path in printed.splitlines()]
+    assert (status, [document["inputFile"] for document in documents]) == (0, ["clip.mp4", "first.png"])
+    assert len({document["batchJobId"] for document in documents}) == 1
+
+
+@pytest.mark.timeout(600)
+def test_stopping_keeps_jobs_and_discarding_them_does_not(place: Place) -> None:
+    """The examples of `local down`, in this order."""
+    keeps, discards = LAST
+    status, printed = place.run(keeps)
+    assert status == 0
+    assert "Its jobs are kept" in printed
+    listed = json.loads(place.run("cosmos-batch status --json --limit 100")[1])
+    assert {*place.succeeded, *place.failed} <= {job["id"] for job in listed}
+    status, printed = place.run("cosmos-batch result ID --text")
+    assert (status, printed) == (0, "What happens?\n")
+    assert place.run(discards)[0] == 0
+    assert place.run("cosmos-batch status --json")[0] == 1
