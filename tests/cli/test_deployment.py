@@ -55,6 +55,14 @@ def test_files_may_lie_in_several_buckets_and_below_prefixes() -> None:
 
 
 @mock_aws
+def test_a_pipelines_parameter_the_model_bucket_and_the_tokens_secret_are_outputs_too() -> None:
+    create_stack("CosmosBatch-Storage", {**STORAGE, "ModelBucketName": "models", "HuggingFaceTokenSecretArn": "arn"})
+    create_stack("CosmosBatch-Pipelines", {**PIPELINES, "Reason2BParameter": "p2"})
+    found = deployments.find()
+    assert (found.parameters, found.model_bucket, found.token_secret) == ({"cosmos-reason2-2b": "p2"}, "models", "arn")
+
+
+@mock_aws
 def test_a_missing_stack_is_explained() -> None:
     create_stack("CosmosBatch-Storage", STORAGE)
     with pytest.raises(CliError, match="StateMachineArn") as caught:
