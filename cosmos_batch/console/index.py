@@ -116,10 +116,10 @@ class DocumentIndex:
             found = self._reader.execute("SELECT path, media FROM items WHERE id = ?", (item,)).fetchone()
         return (found[0], json.loads(found[1])) if found else None
 
-    def ids(self, query: Query) -> list[int]:
-        """Return the ids of the result of a query, in its order."""
+    def failed(self) -> int:
+        """Return the number of documents of failed jobs."""
         with self._lock:
-            return self._ids(query, self.count).tolist()
+            return int(self._reader.execute("SELECT COUNT(*) FROM items WHERE kind = 'error'").fetchone()[0])
 
     def texts(self) -> list[str]:
         """Return the text of each document in which the search looks, in the order of the ids."""

@@ -1,16 +1,17 @@
 """Reading all documents of a folder into the index, while the page already shows the first ones."""
 
+import time
 from collections.abc import Iterator
-from itertools import islice
 from threading import Event, Thread
 
 from cosmos_batch.console.documents import Document, read_document
 from cosmos_batch.console.index import DocumentIndex
 from cosmos_batch.console.locating import MediaLocator
-from cosmos_batch.console.records import Query, State
+from cosmos_batch.console.records import State
 from cosmos_batch.console.scope import Scope
 
 _BATCH = 500  # documents that are added together
+_BATCH_SECONDS = 0.3  # after which those are added that were read
 
 
 class Scan:
@@ -42,7 +43,7 @@ class Scan:
     def state(self) -> State:
         """Return how far reading has come, and what the documents read so far can be filtered by."""
         done = self._done  # asked first: whatever is counted below is then complete
-        failed = len(self._index.ids(Query(status="failed")))
+        failed = self._index.failed()
         return State(
             title=self._scope.title,
             found=self._found,
@@ -61,9 +62,14 @@ class Scan:
         try:
             paths = list(self._json_files())
             self._found = len(paths)
-            documents = self._documents(paths)
-            while batch := list(islice(documents, _BATCH)):
-                self._index.add(batch)
+            batch: list[tuple[str, Document, list[str | None]]] = []
+            added = time.monotonic()
+            for document in self._documents(paths):
+                batch.append(document)
+                if len(batch) >= _BATCH or time.monotonic() - added > _BATCH_SECONDS:
+                    self._index.add(batch)
+                    batch, added = [], time.monotonic()
+            self._index.add(batch)
         except Exception as error:
             self._problem = f"The folder could not be read to its end: {error}"
             raise

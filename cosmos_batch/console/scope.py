@@ -7,6 +7,8 @@ from pathlib import Path
 
 from cosmos_batch.contract.error import Failure
 
+_DEPTH = 64  # levels of folders that are looked into
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -48,14 +50,25 @@ class Scope:
 
         Of a single opened file, only the files of its own folder are listed.
         """
-        for folder, folders, names in os.walk(self.root):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            if self.only is not None:
-                folders.clear()
-            inner = os.path.relpath(folder, self.root)
-            for name in sorted(names):
-                if _is_text(name) and not Path(folder, name).is_symlink():
-                    yield name if inner == "." else f"{inner}/{name}"
+        yield from _files(self.root, "", _DEPTH if self.only is None else 0)
+
+
+def _files(folder: Path | str, inner: str, depth: int) -> Iterator[str]:
+    """Yield the paths of the files of a folder, and of `depth` levels of folders in it, each after `inner`.
+
+    A folder that cannot be read has none.
+    """
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if not _is_text(entry.name):
+            continue
+        if entry.is_file(follow_symlinks=False):
+            yield inner + entry.name
+        elif depth and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+            yield from _files(entry.path, f"{inner}{entry.name}/", depth - 1)
 
 
 def _is_text(name: str) -> bool:

@@ -1,5 +1,6 @@
 """The answers to the page's requests."""
 
+import gzip
 import io
 import json
 import os
@@ -186,3 +187,9 @@ def test_json_that_is_no_document_is_passed_over(open_console: Open, tmp_path: P
     (tmp_path / "odd.json").write_bytes(content)
     write_answer(tmp_path / "z.json")
     assert len(rows(open_console(tmp_path))) == 1
+
+
+def test_the_page_is_small(open_console: Open, tmp_path: Path) -> None:
+    client = open_console(tmp_path)
+    size = sum(len(gzip.compress(client.get(path).content)) for path in ("/", "/app.js", "/app.css"))
+    assert size <= 600_000
