@@ -13,6 +13,7 @@ from cosmos_batch.cli.commands import run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from tests.cli.conftest import FakeStepFunctions
+from tests.support.runs import read_items
 
 
 @pytest.fixture
@@ -32,7 +33,6 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("line", "messages"),
     [
-        ("s3://assets/batch/", ["s3://assets/batch/ is a folder."]),
         ("s3://assets/*.mp4", ["s3://assets/*.mp4 is a pattern, and S3 knows none."]),
         ("s3://assets/none.mp4", ["s3://assets/none.mp4 does not exist."]),
         ("s3://other-bucket/x.mp4", ["input: outside of the configured buckets: s3://other-bucket/x.mp4"]),
@@ -63,18 +63,17 @@ def test_what_the_plan_would_refuse_is_refused_before_anything_is_sent(
 
 
 def test_valid_files_are_submitted_and_the_others_named(
-    folder: Path, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+    folder: Path, stepfunctions: FakeStepFunctions, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = ["clip.mp4", "empty.mp4", "s3://assets/b.mp4", "s3://assets/none.mp4"]
     assert main(["submit", *files]) == 2
-    assert "--skip-invalid" in capsys.readouterr().err
+    assert "--skip-invalid" in capsys.readouterr().err and stepfunctions.started == []
     assert main(["submit", "--skip-invalid", *files]) == 0
     printed = capsys.readouterr()
-    assert len(printed.out.split()) == len(stepfunctions.started) == 2
-    assert printed.err.splitlines() == [
-        "skipped: empty.mp4 is empty.",
-        "skipped: s3://assets/none.mp4 does not exist.",
-    ]
+    run = printed.out.strip()
+    assert [started["name"] for started in stepfunctions.started] == [run]
+    assert {item.id for item in read_items(deployment.clients("s3"), "state", run)} == {"clip.mp4", "b.mp4"}
+    assert "empty.mp4 is empty." in printed.err and "s3://assets/none.mp4 does not exist." in printed.err
 
 
 def test_bad_files_of_this_machine_and_of_s3_are_named_at_once(
@@ -82,7 +81,7 @@ def test_bad_files_of_this_machine_and_of_s3_are_named_at_once(
 ) -> None:
     assert main(["submit", "none.mp4", "clip.mp4", "s3://assets/none.mp4"]) == 2
     printed = capsys.readouterr().err
-    assert "error: none.mp4 does not exist" in printed and "s3://assets/none.mp4 does not exist" in printed
+    assert "none.mp4 does not exist" in printed and "s3://assets/none.mp4 does not exist" in printed
     assert "--skip-invalid" in printed and stepfunctions.started == []
 
 

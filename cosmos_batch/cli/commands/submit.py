@@ -1,9 +1,10 @@
 """`cosmos-batch submit`: files in, job ids out."""
 
 import json
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
+from cosmos_batch.cli.runs.asked import RunOptions, read_asked_run
+from cosmos_batch.cli.runs.sources import is_single_file
+from cosmos_batch.cli.runs.start_run import start_run
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.executions import execution_name
@@ -41,16 +45,18 @@ class Submitted:
     cls=CosmosCommand,
     examples=[
         'cosmos-batch submit clip.mp4 --prompt "What happens?"',
-        "cosmos-batch submit *.mp4 --task caption --skip-invalid",
         "cosmos-batch submit pusht/ --episode 0-2 --camera observation.images.front --task caption",
+        "cosmos-batch submit clips/ --task caption --skip-invalid --yes",
+        "cosmos-batch submit s3://my-bucket/clips/ --task caption",
         'cosmos-batch submit clip.mp4 --json --prompt "Is anybody in danger?" --pipeline cosmos-reason2-2b',
     ],
 )
-@click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
+@click.argument("files", metavar="FILE|FOLDER|s3://... ...", type=click.Path(), nargs=-1, required=True)
 @reasoner_options
 @episode_options
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and submit the others.")
-@option("--json", "as_json", is_flag=True, help="Print a JSON object for each job, on a line: id and input.")
+@option("--yes", is_flag=True, help="Do not ask whether to proceed with a run.")
+@option("--json", "as_json", is_flag=True, help="Print the id with the input, or with the plan, as JSON.")
 def command(
     files: tuple[str, ...],
     prompt: str | None,
@@ -59,16 +65,22 @@ def command(
     skip_invalid: bool,
     episodes: tuple[str, ...],
     cameras: tuple[str, ...],
+    yes: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Start a job for each file, wherever this shell points, and print the jobs' ids.
+    """Start a job for one file, or a run for many, wherever this shell points, and print its id.
 
-    Files of this machine are uploaded. All are checked before the first is sent.
+    Several files, a folder or an S3 prefix are a run: see `cosmos-batch runs`. Files of this machine are uploaded. All
+    are checked before the first is sent.
     """
+    names = with_episodes(files, episodes, cameras)
+    if len(names) > 1 or not is_single_file(names[0]):
+        asked = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
+        return _start_run(names, asked, skip_invalid, yes, as_json)
     request = read_reasoner_request(prompt, system_prompt, options)
     problems = Problems()
-    inputs = checked_request(with_episodes(files, episodes, cameras), request, problems)
+    inputs = checked_request(names, request, problems)
     if not inputs:
         problems.raise_all()
     deployment = deployments.find()
@@ -78,6 +90,24 @@ def command(
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
     print_worker_failures(deployment, [chosen])
+    return 0
+
+
+def _start_run(names: list[str], asked: dict[str, Any], skip_invalid: bool, yes: bool, as_json: bool) -> int:
+    """Start a run over files. Only a person at a terminal is asked whether to proceed, so that scripts can submit."""
+    prompt, pipeline = asked.pop("prompt"), asked.pop("pipeline")
+    options = {
+        **dict.fromkeys(each.name for each in fields(RunOptions)),
+        **asked,
+        "prompts": [prompt] if prompt is not None else [],
+        "pipelines": [pipeline] if pipeline else [],
+        "include": (),
+        "exclude": (),
+        "skip_invalid": skip_invalid,
+        "table_only": False,
+    }
+    deployment = deployments.find()
+    start_run(deployment, read_asked_run(deployment, names, options), yes or not sys.stdin.isatty(), as_json)
     return 0
 
 

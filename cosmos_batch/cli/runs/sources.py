@@ -102,6 +102,8 @@ class Sources:
             yield checked_path(name)
         except WrongCall as error:
             self._findings.refuse(Problem(name, 0, "", error.message, error.remedy))
+        except Failure as failure:
+            self._findings.refuse(Problem(name, 0, "", failure.error.message, failure.error.remedy))
 
 
 def _as_json(line: bytes) -> bytes:

@@ -16,6 +16,7 @@ from cosmos_batch.planning.requests import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.robot_data.test_robot_data import assert_shows
 from tests.support.robot_data_set import FRONT, LENGTHS, TASKS, WRIST, action, write_v21, write_v30
+from tests.support.runs import read_items
 
 DRIVE = ("--mode", "forward_dynamics", "--domain-name", "libero", "--no-guardrails", "--submit")
 
@@ -57,24 +58,27 @@ def requests(stepfunctions: FakeStepFunctions) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["v21", "v30"])
-def test_a_job_is_started_for_each_episode_and_camera(
-    name: str, stepfunctions: FakeStepFunctions, fetched: Callable[[str], Path]
+def test_a_run_has_an_item_for_each_episode_and_camera(
+    name: str, deployment: Deployment, fetched: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cameras = ["--camera", WRIST, "--camera", FRONT]
     assert main(["submit", f"{name}/", "--episode", "1-2", *cameras, "--task", "caption"]) == 0
-    sent = requests(stepfunctions)
-    assert len(sent) == 4
-    for request, episode in zip(sent, (1, 1, 2, 2), strict=True):
-        assert_shows(fetched(request["input"]), episode)
+    items = read_items(deployment.clients("s3"), "state", capsys.readouterr().out.strip())
+    assert len(items) == 4
+    for item in items:
+        assert item.input is not None
+        [episode] = [number for number in (1, 2) if f"episode_{number:06d}" in item.input]
+        assert_shows(fetched(item.input), episode)
 
 
 def test_cut_videos_are_named_after_episode_and_camera_and_removed_afterwards(
-    stepfunctions: FakeStepFunctions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     assert main(["submit", "v30", "--episode", "all", "--camera", FRONT]) == 0
-    names = [request["input"].rpartition("/")[2] for request in requests(stepfunctions)]
+    items = read_items(deployment.clients("s3"), "state", capsys.readouterr().out.strip())
+    names = [str(item.input).rpartition("/")[2] for item in items]
     assert names == [f"episode_{number:06d}.{FRONT}.mp4" for number in range(3)]
     assert not list((tmp_path / "scratch").iterdir())
 

@@ -1,6 +1,8 @@
 """`submit` uploads files to S3 and starts executions in Step Functions."""
 
+import io
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +17,14 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import REASONER_OPTIONS
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.parameters import NAMES
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import OBJECT_MARKER, parse_uri
 from tests.cli.conftest import MACHINE, PIPELINE, FakeStepFunctions
+from tests.support.runs import read_items
 
 
 @pytest.fixture
@@ -177,8 +181,7 @@ def test_a_file_in_s3_starts_the_state_machine(deployment: Deployment, stepfunct
     assert json.loads(started["input"]) == {"pipeline": PIPELINE, "input": "s3://assets/a b.mp4", "prompt": "What?"}
 
 
-@pytest.mark.usefixtures("objects")
-def test_submit_prints_an_id_for_each(
+def test_one_file_is_a_job(
     deployment: Deployment,
     stepfunctions: FakeStepFunctions,
     clip: Path,
@@ -186,10 +189,48 @@ def test_submit_prints_an_id_for_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(deployments, "find", lambda: deployment)
-    assert main(["submit", "--json", str(clip), "s3://assets/b.mp4"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["input"].rpartition("/")[2] for line in lines] == [clip.name, "b.mp4"]
-    assert [line["id"] for line in lines] == [execution["name"] for execution in stepfunctions.started]
+    assert main(["submit", "--json", str(clip)]) == 0
+    printed, [started] = json.loads(capsys.readouterr().out), stepfunctions.started
+    assert printed["id"] == started["name"] and printed["input"].rpartition("/")[2] == clip.name
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize(
+    ("names", "ids"),
+    [
+        (["clip", "s3://assets/b.mp4"], ["b.mp4", "my clip 🎬.mp4"]),
+        (["folder"], ["my clip 🎬.mp4"]),
+        (["s3://assets/"], ["b.mp4", "c.png"]),
+    ],
+)
+def test_several_files_a_folder_and_a_prefix_are_a_run(
+    names: list[str], ids: list[str], deployment: Deployment, stepfunctions: FakeStepFunctions, clip: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    places = {"clip": str(clip), "folder": str(clip.parent)}
+    assert main(["submit", *(places.get(name, name) for name in names), "--prompt", "Cars?", "--fps", "2"]) == 0
+    run, [started] = capsys.readouterr().out.strip(), stepfunctions.started
+    assert json.loads(started["input"]) == {"run": {"id": run}}
+    s3 = deployment.clients("s3")
+    assert sorted(item.id for item in read_items(s3, "state", run)) == ids
+    request = RunObjects(s3, "state", run).request()
+    assert (request.prompt, request.parameters.fps, request.pipelines) == ("Cars?", 2, [PIPELINE])
+
+
+@pytest.mark.usefixtures("objects")
+def test_a_person_at_a_terminal_is_asked_before_a_run_is_started(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert main(["submit", "s3://assets/"]) == 130 and stepfunctions.started == []
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert main(["submit", "s3://assets/"]) == 0 and len(stepfunctions.started) == 1
 
 
 def test_nothing_is_sent_when_one_input_is_wrong(
@@ -212,7 +253,8 @@ def test_how_to_answer_goes_with_a_file(
     schema = clip.with_name("schema.json")
     schema.write_text('{"type": "array"}')
     options = [*OPTIONS, "--json-schema", str(schema)]
-    assert main(["submit", str(clip), "s3://assets/b.mp4", "--prompt", "the arm", *options]) == 0
+    for file in (str(clip), "s3://assets/b.mp4"):
+        assert main(["submit", file, "--prompt", "the arm", *options]) == 0
     of_this_machine, in_s3 = (request_of(stepfunctions, number) for number in (0, 1))
     assert of_this_machine == {**in_s3, "input": of_this_machine["input"]}
     assert in_s3 == {
@@ -264,13 +306,22 @@ def test_further_files_are_uploaded_once_and_start_nothing(
     s3, after = deployment.clients("s3"), clip.with_name("after.png")
     after.write_bytes(b"another")
     more = ["--with", str(after), "--with", "s3://assets/c.png"]
-    assert main(["submit", "s3://assets/b.mp4", str(clip), *more]) == 0
+    assert main(["submit", str(clip), *more]) == 0
     keys = [item["Key"] for item in s3.list_objects_v2(Bucket="assets", Prefix="uploads/")["Contents"]]
     metadata = {key.rpartition("/")[2]: s3.head_object(Bucket="assets", Key=key)["Metadata"] for key in keys}
     assert metadata.keys() == {"after.png", clip.name}
     assert all(OBJECT_MARKER in values for values in metadata.values()), "so that `upload` leaves them alone"
     uris = [f"s3://assets/{next(key for key in keys if key.endswith('after.png'))}", "s3://assets/c.png"]
-    assert [request_of(stepfunctions, number)["parameters"] for number in (0, 1)] == [{"moreInputs": uris}] * 2
+    assert request_of(stepfunctions)["parameters"] == {"moreInputs": uris}
+
+
+@pytest.mark.usefixtures("objects")
+def test_a_further_file_of_a_run_has_to_lie_in_s3(
+    deployment: Deployment, clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    assert main(["submit", "s3://assets/", "--with", str(clip)]) == 2
+    assert "is a file of this machine" in capsys.readouterr().err
 
 
 def test_a_further_file_that_is_missing_is_named_first(
