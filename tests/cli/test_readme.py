@@ -35,7 +35,7 @@ def test_make_targets_exist(target: str) -> None:
 def test_commands_parse() -> None:
     lines = [line.removeprefix('eval "$(').removesuffix(')"') for line in BLOCKS.splitlines()]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("cosmos-batch ")]
-    assert {command[0] for command in commands} == {"local", "run", "generate", "submit", "status", "result", "view"}
+    assert {command[0] for command in commands} == {"local", "run", "runs", "generate", "submit", "result", "view"}
     for command in commands:
         parse(command)
 
