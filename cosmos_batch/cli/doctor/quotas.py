@@ -19,10 +19,21 @@ def check_quotas(deployment: Deployment, pipelines: Sequence[DeployedPipeline]) 
         compute = pipeline.compute
         if compute.instance_types:
             wanted[compute.instance_types[0][0]] += compute.max_workers * compute.vcpus
+    from botocore.exceptions import ClientError
+
     quotas = deployment.clients("service-quotas")
     for family, vcpus in wanted.items():
         code, name = _QUOTAS[family]
-        quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
+        try:
+            quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
+        except ClientError as error:
+            yield Finding(
+                check=f"{CHECK} of {name} instances",
+                verdict=Verdict.UNKNOWN,
+                message=f"It cannot be read ({error.response['Error']['Code']}).",
+                remedy="Ask for servicequotas:GetServiceQuota; a local cloud has no quotas.",
+            )
+            continue
         yield _compare(f"{CHECK} of {name} instances", int(quota), vcpus, code)
 
 

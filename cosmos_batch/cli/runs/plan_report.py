@@ -21,7 +21,7 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
     for part in estimate.pipelines:
         yield f"  GPUs     {_pipeline(part)}"
     yield (
-        f"  cost     about ${estimate.dollars:,.2f}: GPUs ${estimate.gpu_dollars:,.2f}, their starts and idle minutes "
+        f"  cost     about ${estimate.dollars:,.2f}: GPUs ${estimate.gpu_dollars:,.2f}, their starts and idle time "
         f"${estimate.starting_dollars:,.2f}, orchestration ${estimate.orchestration_dollars:,.2f}; "
         f"storage ${estimate.storage_dollars_per_month:,.2f} a month"
     )
@@ -82,6 +82,6 @@ def _time(estimate: RunEstimate) -> str:
     text = f"about {duration(estimate.hours)} with at most {most} workers, their start included"
     if estimate.hours_with_workers is not None:
         text += f"; {duration(estimate.hours_with_workers)} with the number asked for"
-    if estimate.error_share is not None:
+    if estimate.error_share is not None and estimate.probed < estimate.files:
         text += f"; the sample leaves the work open by {estimate.error_share:.0%}"
     return text

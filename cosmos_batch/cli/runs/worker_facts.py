@@ -43,7 +43,7 @@ def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline |
     pipeline = pipeline_named(name)
     assert pipeline is not None, "it was chosen among the deployed ones"
     row = deployment.workers(name).pipeline()
-    gpu, gpus, per_hour, most = _hardware(pipeline, deployed)
+    gpu, gpus, per_hour, most, per_instance = _hardware(pipeline, deployed)
     seconds, basis = _pace(deployment, pipeline, row, gpu, gpus)
     return WorkerFacts(
         pipeline=name,
@@ -53,17 +53,18 @@ def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline |
         max_workers=most,
         seconds_per_unit=seconds,
         basis=basis,
+        workers_per_instance=per_instance,
         cold_start_seconds=row.cold_start_seconds or FIRST_COLD_START_SECONDS,
     )
 
 
-def _hardware(pipeline: Pipeline, deployed: DeployedPipeline | None) -> tuple[str, int, float, int]:
-    """Return kind and number of a worker's GPUs, its dollars an hour, and how many there are at most."""
+def _hardware(pipeline: Pipeline, deployed: DeployedPipeline | None) -> tuple[str, int, float, int, int]:
+    """Return kind and number of a worker's GPUs, its dollars an hour, and how many there are, in all and a host."""
     names = deployed.compute.instance_types if deployed else []
     instance = INSTANCE_TYPES[next((name for name in names if name in INSTANCE_TYPES), pipeline.instance_types[0])]
     gpus = deployed.compute.gpus if deployed else pipeline.gpus_per_worker
     most = deployed.compute.max_workers if deployed else 1
-    return instance.gpu, gpus, instance.dollars_per_hour / instance.gpus * gpus, most
+    return instance.gpu, gpus, instance.dollars_per_hour / instance.gpus * gpus, most, max(1, instance.gpus // gpus)
 
 
 def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str, gpus: int) -> tuple[float, str]:

@@ -35,6 +35,8 @@ class WorkerFacts:
         Where that number comes from, as the end of a sentence.
     cold_start_seconds
         From its start to a loaded model.
+    workers_per_instance
+        How many fill an instance of the preferred type, all of which is paid.
     """
 
     pipeline: str
@@ -45,6 +47,7 @@ class WorkerFacts:
     seconds_per_unit: float
     basis: str
     cold_start_seconds: float = FIRST_COLD_START_SECONDS
+    workers_per_instance: int = 1
 
 
 class PipelineEstimate(Model):
@@ -57,7 +60,10 @@ class PipelineEstimate(Model):
     worker_hours: float = Field(description="Hours of fully loaded workers")
     gpu_hours: float = Field(description="The same times the GPUs of a worker")
     gpu_dollars: float = Field(description="Price of those hours")
-    starting_dollars: float = Field(description="Price of the workers' starts, and of their idle minutes at the end")
+    starting_dollars: float = Field(
+        description="Price of the workers' starts, of their idle minutes at the end, and of GPUs of their instances "
+        "that no worker uses"
+    )
     workers: int = Field(description="Workers that will be started")
     max_workers: int = Field(description="Workers that the configuration allows")
     hours: float = Field(description="From the start to the last answer with the most workers, a cold start included")
@@ -109,12 +115,20 @@ def estimate_pipeline(
         worker_hours=seconds / 3600,
         gpu_hours=seconds * facts.gpus / 3600,
         gpu_dollars=seconds / 3600 * per_hour,
-        starting_dollars=started * (facts.cold_start_seconds + IDLE_SECONDS) / 3600 * per_hour,
+        starting_dollars=_unused_seconds(facts, started, seconds) / 3600 * per_hour,
         workers=started,
         max_workers=facts.max_workers,
         hours=_hours(seconds, most, facts, items),
         hours_with_workers=None if asked_workers is None else _hours(seconds, asked_workers, facts, items),
     )
+
+
+def _unused_seconds(facts: WorkerFacts, started: int, seconds: float) -> float:
+    """Return the seconds of workers that are paid and compute nothing. `seconds` is the work of all of them."""
+    if started == 0:
+        return 0.0
+    paid = math.ceil(started / facts.workers_per_instance) * facts.workers_per_instance
+    return paid * (facts.cold_start_seconds + IDLE_SECONDS) + (paid - started) * seconds / started
 
 
 def _hours(seconds: float, workers: int, facts: WorkerFacts, items: int) -> float:

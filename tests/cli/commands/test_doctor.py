@@ -156,7 +156,7 @@ def test_quotas_are_compared_with_the_configuration(
     doctor: Doctor, quotas: Quotas, value: float | None, verdict: str, message: str
 ) -> None:
     quotas.value = value
-    finding = doctor()["quota" if value is None else "quota of G and VT instances"]
+    finding = doctor()["quota of G and VT instances"]
     assert (finding["verdict"], message in finding["message"]) == (verdict, True), finding
 
 

@@ -22,6 +22,7 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.runs import RunItem, RunRequest, RunSummary
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.pace import first_seconds_per_unit
+from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, IDLE_SECONDS
 from cosmos_batch.state import RunRow, ShardRow, Table
 from tests.cli.conftest import PIPELINE
 from tests.cli.runs.conftest import ask
@@ -75,6 +76,8 @@ def test_a_sample_is_probed_and_the_first_guess_is_priced(plan: Plan) -> None:
     [part] = estimate.pipelines
     assert "first guess" in part.basis and part.gpu == "1 x L40S" and part.max_workers == 16
     assert part.gpu_dollars == pytest.approx(part.gpu_hours * INSTANCE.dollars_per_hour / INSTANCE.gpus)
+    whole_instance = INSTANCE.dollars_per_hour * (FIRST_COLD_START_SECONDS + IDLE_SECONDS) / 3600
+    assert part.starting_dollars == pytest.approx(whole_instance + 3 * part.gpu_dollars), "one of four GPUs is used"
     assert estimate.dollars == pytest.approx(
         estimate.gpu_dollars + estimate.starting_dollars + estimate.orchestration_dollars
     )
