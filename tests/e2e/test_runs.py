@@ -35,7 +35,7 @@ def run_id() -> str:
 def write_run(app: App, run: str, items: list[RunItem], per_shard: int = 9, **request: Any) -> None:
     """Write the objects of a run, as the command line does."""
     asked = RunRequest(id=run, pipelines=[TWO_B], **{"prompt": "What is it?", **request})
-    shards = []
+    shards: list[ShardRef] = []
     for start in range(0, len(items), per_shard):
         part = items[start : start + per_shard]
         shards.append(ShardRef(run=run, shard=f"{len(shards):05}", pipeline=TWO_B, items=len(part)))
