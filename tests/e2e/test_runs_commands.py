@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from tests.support.deployed_app import App
+from tests.support.deployed_app import App, wait_for
 
 PROGRAM = Path(sys.executable).with_name("cosmos-batch")
 PROMPT = ("--prompt", "What is it?")
@@ -139,3 +139,16 @@ def test_a_start_that_was_killed_goes_on_when_it_is_typed_again(
     assert run not in [one["name"] for one in app.executions()]
     printed = typed(app, *start, "--watch")
     assert "3 of 3 done (100 %), 0 failed" in printed
+
+
+def test_a_run_that_is_cancelled_ends_and_what_was_under_way_can_be_asked_again(
+    app: App, folder: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    prompt = json.dumps({"until": str(go), "text": "At last."})
+    typed(app, "start", str(folder / "deep"), "--prompt", prompt, "--name", "stopped", "--yes")
+    wait_for(lambda: shown(app, "stopped")["inFlight"] == 3, 120, "its items were not fed")
+    assert typed(app, "cancel", "stopped") == "stopped CANCELLED\n"
+    assert "stopped CANCELLED: " in typed(app, "watch", "stopped", status=1)
+    go.touch()
+    assert "3 of 3 done (100 %), 0 failed" in typed(app, "retry", "stopped", "--failed", "--name", "again", "--watch")
