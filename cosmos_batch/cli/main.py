@@ -15,8 +15,8 @@ NAME = "cosmos-batch"
 COMMANDS = {
     "run": "Answer files on this machine, and stop what was started for it.",
     "generate": "Make an image or a video, on this machine or wherever this shell points.",
-    "submit": "Upload files, or name some in S3, and start a job for each.",
-    "runs": "Plan runs over many files.",
+    "submit": "Start a job for one file, or a run for several, a folder or a prefix.",
+    "runs": "Plan, start, watch and export runs over many files.",
     "status": "List jobs: the named ones, or the recent ones.",
     "wait": "Wait until jobs have ended.",
     "result": "Print or save what jobs have answered.",
