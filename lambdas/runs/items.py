@@ -5,6 +5,8 @@ So the same item of another run, or of the same run once more, is the same job, 
 
 import hashlib
 import json
+import threading
+from collections import Counter
 from datetime import datetime, timedelta
 
 from cosmos_batch.contract.environment import DeployedQueue, PlanningEnvironment
@@ -48,6 +50,8 @@ class ItemPlanner:
         self._environment = environment
         self._jobs = jobs
         self._reserved_keys = reserved_keys
+        self._asked_of: Counter[str | None] = Counter()
+        self._lock = threading.Lock()
 
     def plan(self, item: RunItem) -> PlannedItem:
         """Return the job of an item, or the error for which it is refused. Faults of AWS are raised."""
@@ -93,12 +97,19 @@ class ItemPlanner:
         document, timestamp = reserve_document(
             work,
             directory,
-            self._execution.started_at,
+            self._execution.started_at + self._earlier_items_of(job),
             job.job_id,
             self._reserved_keys,
             self._environment.asset_buckets,
         )
         return job.model_copy(update={"document": document, "timestamp": timestamp})
+
+    def _earlier_items_of(self, job: Job) -> timedelta:
+        """Return a second for each item of the shard that asks about the same file: those have taken their seconds."""
+        with self._lock:
+            file = None if job.input is None else job.input.uri
+            self._asked_of[file] += 1
+            return timedelta(seconds=self._asked_of[file] - 1)
 
     def _directory(self, work: Work) -> S3Location:
         """Return the folder of the document: beside the input, or below `output` as the input is below `input_root`."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from moto.dynamodb.responses import DynamoHandler
 
 from cosmos_batch.contract.environment import (
     CollectEnvironment,
@@ -14,6 +15,7 @@ from cosmos_batch.contract.environment import (
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result, Usage
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
+from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.planning.runs.shards import item_line
 from cosmos_batch.state import Attempt, ItemFacts, JobRow, Jobs, Runs, ShardRow, count_item
 from lambdas.handlers import collect, feed, finish_run, prepare_run
@@ -108,7 +110,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(cloud: Cloud, configure: Callable[..., None]) -> Bench:
+def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
     for environment in (FeedEnvironment, PrepareRunEnvironment, CollectEnvironment, FinishRunEnvironment):
         configure(environment)
     return Bench(cloud)

@@ -167,3 +167,22 @@ def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: Benc
     assert bench.answered() == []
     assert bench.shard().task_tokens == {"shard-token", "of-another-execution"}
     assert len(bench.sent()) == 1
+
+
+def test_many_questions_about_one_file_have_a_key_each_without_a_long_search(bench: Bench) -> None:
+    [item] = bench.items("a")
+    calls = 0
+
+    def count(**_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    bench.cloud.dynamodb.meta.events.register("before-call.dynamodb.PutItem", count)
+    try:
+        bench.started([item.model_copy(update={"id": f"q{number}", "prompt": f"{number}?"}) for number in range(40)])
+    finally:
+        bench.cloud.dynamodb.meta.events.unregister("before-call.dynamodb.PutItem", count)
+    lines = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=f"runs/{RUN}/planned/e1/00000.jsonl")["Body"].read()
+    keys = {json.loads(line)["job"]["document"]["key"] for line in lines.splitlines()}
+    assert len(keys) == 40
+    assert calls < 3 * 40
