@@ -65,7 +65,7 @@ def test_a_cut_hides_what_happens_outside_of_it(app: App, tmp_path: Path) -> Non
 
 
 def test_an_image_is_seen_as_it_is(app: App, tmp_path: Path) -> None:
-    """The square is at 0.3 of the height in the first frame, and lies on the ground in the last."""
+    """The square is on the right: at 0.3 of the height in the first frame, and on the ground in the last."""
     assert_true_answers(app, tmp_path, "first-image", "last-image")
 
 

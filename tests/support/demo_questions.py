@@ -11,6 +11,7 @@ from cosmos_batch.demo.scenes import Event, Scene, Thing
 
 GREEDY = {"temperature": 0, "presencePenalty": 0}
 HALF_SECOND = 0.5
+BOX_TOLERANCE = 60  # thousandths of the picture
 MOVING = Thing("circle", "red", 0.13, 0.3, 0.5, Event("right", 1.0, 2.5, 0.6))
 RIGHT = replace(SAMPLE, things=(MOVING,))
 """A red circle stands still for a second, moves to the right for a second and a half, and stands still."""
@@ -63,13 +64,14 @@ def moves(start: float, end: float) -> Callable[[str], bool]:
     return check
 
 
-def square_at_height(thousandths: int) -> Callable[[str], bool]:
-    """Return a check that an answer is one box of the blue square, whose middle is at a height of the picture."""
+def square_at(across: int, down: int) -> Callable[[str], bool]:
+    """Return a check that an answer is one box of the blue square with this middle, in thousandths of the picture."""
 
     def check(text: str) -> bool:
         [place] = json.loads(text)
-        middle = (place["bbox_2d"][1] + place["bbox_2d"][3]) / 2
-        return bool(place["label"] == "blue square" and abs(middle - thousandths) < 60)
+        left, top, right, bottom = place["bbox_2d"]
+        near = max(abs((left + right) / 2 - across), abs((top + bottom) / 2 - down)) < BOX_TOLERANCE
+        return bool(place["label"] == "blue square" and near)
 
     return check
 
@@ -95,8 +97,8 @@ QUESTIONS = {
             says("The red circle moves to the right."),
             {"end": 2.25},
         ),
-        DemoQuestion("first-image", SAMPLE, "the blue square", square_at_height(300), _BOX, image_at=0.0),
-        DemoQuestion("last-image", SAMPLE, "the blue square", square_at_height(892), _BOX, image_at=SECONDS),
+        DemoQuestion("first-image", SAMPLE, "the blue square", square_at(825, 300), _BOX, image_at=0.0),
+        DemoQuestion("last-image", SAMPLE, "the blue square", square_at(825, 892), _BOX, image_at=SECONDS),
         DemoQuestion("color", SAMPLE, "What color is the circle?", says("The circle is red.")),
         DemoQuestion("count", SAMPLE, "How many shapes are there?", says("There are two shapes.")),
     )

@@ -33,13 +33,25 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=list(QUESTIONS))
 def test_the_answer_is_true(engine: Engine, question: DemoQuestion, tmp_path: Path) -> None:
-    path = question.write(tmp_path)
-    parameters = read_parameters({**GREEDY, **question.parameters})
+    answer = ask(engine, question, tmp_path)
+
+    assert question.is_true(answer.text), answer.text
+
+
+def test_asked_to_reason_it_writes_its_thoughts_and_then_a_true_answer(engine: Engine, tmp_path: Path) -> None:
+    answer = ask(engine, QUESTIONS["forwards"], tmp_path, reasoning=True)
+
+    assert answer.reasoning is not None
+    assert "red circle" in answer.reasoning
+    assert QUESTIONS["forwards"].is_true(answer.text), answer.text
+
+
+def ask(engine: Engine, question: DemoQuestion, folder: Path, **more: bool) -> Answer:
+    path = question.write(folder)
+    parameters = read_parameters({**GREEDY, **question.parameters, **more})
     settled = settle_question(parameters, question.prompt, None, "video" if question.image_at is None else "image")
     job = make_job(path.name, settled.text, **settled.parameters.model_dump(by_alias=True))
-    place(path, job, tmp_path / "job")
-
-    answer = asyncio.run(engine.run(job, tmp_path / "job"))
-
+    place(path, job, folder / "job")
+    answer = asyncio.run(engine.run(job, folder / "job"))
     assert isinstance(answer, Answer)
-    assert question.is_true(answer.text), answer.text
+    return answer

@@ -1,0 +1,23 @@
+"""One short stage of the training on the CPU, as it is rehearsed before it runs on a GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cosmos_batch.demo import DEMO_REASON
+from training.train import load_weights, train
+
+
+@pytest.mark.parametrize("start", [None, DEMO_REASON], ids=["from-nothing", "from-the-committed-weights"])
+def test_a_stage_writes_a_whole_checkpoint_with_weights_that_it_changed(start: Path | None, tmp_path: Path) -> None:
+    out = tmp_path / "stage"
+
+    # The rate is high, because the first steps of a stage take little of it.
+    train(out, start, minutes=0.1, rate=0.1, seed=1, workers=0, patches=1500, compiled=False)
+
+    committed, written = load_weights(DEMO_REASON), load_weights(out)
+    assert set(written) == set(committed)
+    assert all(torch.isfinite(one).all() for one in written.values())
+    assert any(not torch.equal(one, committed[name]) for name, one in written.items())
+    assert {one.name for one in out.iterdir()} == {one.name for one in DEMO_REASON.iterdir()} - {"README.md"}
