@@ -72,7 +72,7 @@ def driven(action: Any) -> dict[str, Any]:
             driven([ROW, [*ROW[:8], "NaN"], ROW, ROW]), "row 1 contains NaN", "finite numbers", id="NaN, written"
         ),
         pytest.param(driven([[*ROW[:8], float("nan")]] * 4), "row 0 contains", "finite numbers", id="NaN"),
-        pytest.param(driven([ROW] * 5), "5 rows, and actionChunkSize is 4", "as many rows", id="too many actions"),
+        pytest.param(driven([ROW] * 5), "5 rows, and actionChunkSize is 4", "send 4 rows", id="too many actions"),
         pytest.param(
             {"input": "s3://assets/car.pdf"}, ".pdf of s3://assets/car.pdf is not supported", ".png", id="PDF"
         ),
