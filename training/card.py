@@ -130,6 +130,7 @@ def card() -> str:
     fields = {
         "weights": weights,
         "asked": f"{usual:,}",
+        "clips": f"{accuracy['clips']['trained wordings']:,}",
         "accuracy": accuracy_table(accuracy),
         "sizes": sizes_table(accuracy),
         "wordings": wordings_table(accuracy),

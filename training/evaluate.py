@@ -259,6 +259,7 @@ def summarize(results: list[Result]) -> dict[str, Any]:
         "sizes": shares(usual, size_name),
         "sizes, where": shares(boxes, size_name),
         "new wordings": shares([one for one in results if one.new_wording], lambda one: one.kind),
+        "clips": _by_wording([one for one in results if one.rate is not None]),
         "in its world": _by_wording(known),
         "refused wrongly": _by_wording(refused),
         "median seconds": round(float(np.median([one.seconds for one in results])), 2),
@@ -269,7 +270,7 @@ def main(arguments: list[str]) -> None:
     """Read the command line, answer, and print accuracy by kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--clips", type=int, default=2400)
+    parser.add_argument("--clips", type=int, default=3300)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of each process")
     parser.add_argument("--out", type=Path, help="JSON file for the accuracy and every wrong answer")

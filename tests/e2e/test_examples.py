@@ -147,11 +147,13 @@ def _write_files(folder: Path) -> None:
 
 
 def _ended(place: Place, prompt: str, status: int) -> list[str]:
-    """Submit two jobs, and return their ids when they have ended with this exit status."""
-    files = "clip.mp4 first.png"
-    submitted, printed = place.run(f"cosmos-batch submit {files} --prompt {shlex.quote(prompt)}")
-    ids = printed.split()
-    assert (submitted, len(ids)) == (0, 2)
+    """Submit two jobs, and return their ids when they have ended with this exit status. Two files would be a run."""
+    ids = []
+    for name in ("clip.mp4", "first.png"):
+        submitted, printed = place.run(f"cosmos-batch submit {name} --prompt {shlex.quote(prompt)}")
+        assert submitted == 0
+        ids += printed.split()
+    assert len(ids) == 2
     assert place.run(f"cosmos-batch wait {' '.join(ids)}")[0] == status
     return ids
 

@@ -71,6 +71,7 @@ def test_new_wordings_are_counted_apart_and_refusals_within_the_world_are_wrong(
     assert summary["new wordings"] == {"colour": {"asked": 1, "right": 0.0}}
     assert summary["sizes"]["180x320"] == {"asked": 1, "right": 0.0}
     assert summary["sizes"]["trained"] == {"asked": 3, "right": 0.3333}
+    assert summary["clips"] == {"trained wordings": 4, "new wordings": 1}
     assert summary["in its world"] == {"trained wordings": 3, "new wordings": 1}
     assert summary["refused wrongly"] == {"trained wordings": 1, "new wordings": 0}
     assert size_name(results[0]) == "trained"
