@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ NOT_HERE = {
     "demo-generate": "makes a video with Diffusers, as tests/e2e/test_generator_modes.py does",
     "cosmos-batch view ": "serves a page until it is stopped, as the tests of the viewer do",
     "models put": "downloads from Hugging Face; tests/store/test_hub_to_backup.py has a Hub of its own",
+    "submit s3://my-bucket/": "needs a bucket of that name; tests/cli/commands/test_submit.py has a bucket with files",
     "cosmos-batch runs ": "needs runs with answers, which the tests of these commands make",
 }
 # Added to what a generator is to make, so that it does not take minutes to write. With an action chunk the size is set.
@@ -140,6 +142,8 @@ def _write_files(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(text))
     media_files.video(folder / "clip.mp4", frames=30)
     media_files.image(folder / "first.png", width=320, height=192)
+    (folder / "clips").mkdir()
+    shutil.copy(folder / "clip.mp4", folder / "clips")
     for name in ("pusht", "libero"):
         write_v21(folder / name)
     request = {"prompt": "A robot pours water.", "resolution": "256p", "numFrames": 25}
