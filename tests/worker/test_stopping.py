@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION
 from cosmos_batch.state import Attempt, WorkerRow
 from cosmos_batch.worker import loop
 from tests.worker.conftest import Bench
@@ -128,7 +129,8 @@ def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: B
 
 def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
     bench.sqs.send_message(
-        QueueUrl=bench.queue_url, MessageBody=json.dumps({"schemaVersion": 5, "taskToken": "t", "job": {}})
+        QueueUrl=bench.queue_url,
+        MessageBody=json.dumps({"schemaVersion": ITEM_SCHEMA_VERSION + 1, "taskToken": "t", "job": {}}),
     )
     bench.worker(idle_seconds=600).run()
     assert sum(bench.waiting()) == 1, "at once, or after the other old workers have been told to leave"
