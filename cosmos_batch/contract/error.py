@@ -82,7 +82,12 @@ def field_names(model: type[BaseModel]) -> list[str]:
 
 
 def unknown_field(name: str, known: Collection[str]) -> str:
-    """Return the end of a sentence on a field that nothing knows: with the nearest known one, if one is near."""
+    """Return the end of a sentence on a field that nothing knows: with the nearest known one, if one is near.
+
+    A name that is itself among the known ones stands in the wrong part of the document.
+    """
+    if name in known:
+        return "unknown field in this place; it belongs into another part"
     by_letters = {_letters(one): one for one in known}
     near = get_close_matches(_letters(name), by_letters, n=1, cutoff=0.6)
     return f"unknown field; {f'did you mean {by_letters[near[0]]}?' if near else 'remove it or correct its name'}"
