@@ -205,11 +205,13 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def save(folder: Path, encoder: Tokenizer, weights: dict[str, Tensor]) -> None:
-    """Write a whole checkpoint."""
+    """Write a whole checkpoint. Its weights appear last and at once: a folder that has them is finished."""
     folder.mkdir(parents=True, exist_ok=True)
     write_checkpoint_files(folder, encoder)
     half = {name: one.detach().to("cpu", torch.bfloat16).contiguous() for name, one in weights.items()}
-    save_file(half, folder / "model.safetensors", metadata={"format": "pt"})
+    unfinished = folder / "model.safetensors.unfinished"
+    save_file(half, unfinished, metadata={"format": "pt"})
+    unfinished.replace(folder / "model.safetensors")
 
 
 def batches(mix: Mix, seed: int, encoder: Tokenizer, workers: int) -> Iterator[Batch]:

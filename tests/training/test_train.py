@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from cosmos_batch.demo import DEMO_REASON
-from training.train import load_weights, train
+from training.tokens import load_tokenizer
+from training.train import load_weights, save, train
 
 
 @pytest.mark.parametrize("start", [None, DEMO_REASON], ids=["from-nothing", "from-the-committed-weights"])
@@ -21,3 +22,16 @@ def test_a_stage_writes_a_whole_checkpoint_with_weights_that_it_changed(start: P
     assert all(torch.isfinite(one).all() for one in written.values())
     assert any(not torch.equal(one, committed[name]) for name, one in written.items())
     assert {one.name for one in out.iterdir()} == {one.name for one in DEMO_REASON.iterdir()} - {"README.md"}
+
+
+def test_weights_that_were_not_written_to_their_end_do_not_count_as_a_finished_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_half(_: object, path: Path, **options: object) -> None:
+        path.write_bytes(b"half of the weights")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("training.train.save_file", write_half)
+    with pytest.raises(OSError, match="No space left"):
+        save(tmp_path, load_tokenizer(DEMO_REASON), {"weight": torch.zeros(1)})
+    assert not (tmp_path / "model.safetensors").exists()
