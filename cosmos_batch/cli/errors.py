@@ -3,7 +3,7 @@
 FAILED = 1
 """A job failed, or the command could not do what it was called for."""
 WRONG_CALL = 2
-"""An option, a file or a value is wrong. Nothing was started or sent."""
+"""An option, a file or a value is wrong. No job and no run was started."""
 STILL_RUNNING = 3
 """A job has not ended yet."""
 INTERRUPTED = 130

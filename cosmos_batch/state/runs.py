@@ -261,6 +261,31 @@ class Runs:
             return self._existing(run, shard)
         return row
 
+    def reopen(self, shard: ShardRow) -> ShardRow:
+        """Let a shard that has ended with cancelled items be fed again: all its items are counted anew.
+
+        Items that have an answer are found and counted without being asked again. Returns the row.
+        """
+        numbers = ("succeeded", "failed", "cancelled", "reused", "gpuSeconds", "dollars", "jobs", "weight")
+        zeros = ", ".join(f"#{name} = :zero" for name in (*numbers, "promptTokens", "completionTokens"))
+        try:
+            return self._update_shard(
+                shard.run,
+                shard.shard,
+                f"SET #state = :skipped, #countedAt = :now, #errors = :empty, #seconds = :empty, {zeros}",
+                {
+                    "skipped": "SKIPPED",
+                    "now": now(),
+                    "empty": {},
+                    "zero": 0,
+                    "ended": "ENDED",
+                    "then": shard.counted_at,
+                },
+                "#state = :ended AND #countedAt = :then",
+            )
+        except ConditionFailed:
+            return self._existing(shard.run, shard.shard)
+
     def fed(self, run: str, shard: str, jobs: int, weight: float) -> ShardRow:
         """Note that all items of a shard are in the queue or have ended, and what they add to the waiting work."""
         values = {"running": "RUNNING", "jobs": jobs, "weight": weight, "feeding": "FEEDING"}

@@ -61,7 +61,7 @@ class Feeder:
         """
         run = self._runs.get(self.ref.run)
         assert run is not None, "`prepare_run` writes the row"
-        earlier = self._runs.shard(self.ref.run, self.ref.shard)
+        earlier = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
         begun = earlier is not None and earlier.state in ("FEEDING", "RUNNING")
         if run.stops or not (begun or self._may_begin(run)):
             self._pass()
@@ -79,6 +79,13 @@ class Feeder:
             self._pass()
         elif row.complete:
             answer_shards([row])
+
+    def _reopened(self, run: RunRow, row: ShardRow | None) -> ShardRow | None:
+        """Return the shard's row, opened again if its items were cancelled before this execution goes on with them."""
+        ended_before = row is not None and row.state == "ENDED" and row.planned_by != self.execution.name
+        if row is None or not ended_before or not row.cancelled or run.stops:
+            return row
+        return self._runs.reopen(row)
 
     def _may_begin(self, run: RunRow) -> bool:
         """Return whether a shard may be begun now; if no job of its pipeline can be done, hold the run."""

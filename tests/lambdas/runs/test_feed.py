@@ -115,6 +115,40 @@ def test_a_cancelled_run_feeds_nothing(bench: Bench) -> None:
     assert bench.runs.shard(RUN, "00000") is None
 
 
+def test_a_cancelled_run_that_is_resumed_asks_what_was_cancelled_again_and_ends_well(bench: Bench) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    [one, two] = [message["job"]["jobId"] for message in bench.sent()]
+    bench.answer(one)
+    bench.runs.cancel(RUN, "by a person")
+    bench.collect(ref)
+    bench.finish()
+    assert (bench.shard().succeeded, bench.shard().cancelled) == (1, 1)
+
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    assert [message["job"]["jobId"] for message in bench.sent()] == [one, two, two], "what was answered is not asked"
+    assert (bench.shard().state, bench.shard().succeeded, bench.shard().cancelled) == ("RUNNING", 1, 0)
+    bench.answer(two)
+    bench.collect(ref)
+    bench.finish("e2")
+    run = bench.runs.get(RUN)
+    assert run is not None and (run.state, run.reason) == ("SUCCEEDED", None)
+    assert (bench.shard().succeeded, bench.shard().reused, bench.shard().dollars) == (2, 0, 1.0)
+    assert {line.id for line in bench.lines("results")} == {"a", "b"} and bench.lines("errors") == []
+
+
+def test_a_resumed_run_leaves_shards_without_cancelled_items_as_they_are(bench: Bench) -> None:
+    ref = bench.started(bench.items("a"))
+    [only] = [message["job"]["jobId"] for message in bench.sent()]
+    bench.answer(only, STAYS)
+    bench.collect(ref)
+    bench.finish()
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    assert (bench.shard().state, bench.shard().failed) == ("ENDED", 1)
+    assert "again" in bench.answered()
+
+
 def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: Bench) -> None:
     ref = bench.write(bench.items("a"), max_dollars=1e-9)
     bench.prepare()
