@@ -149,6 +149,8 @@ class Jobs:
             except ConditionFailed:
                 ended = self.get(job.job_id)
                 assert ended is not None, "the row of a job is kept for a month"
+                if ended.state not in FINAL:
+                    continue  # another run has just had it done again
                 if not _may_end_otherwise(ended, job, retry):
                     return "ended", ended
                 try:

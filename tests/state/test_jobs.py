@@ -272,6 +272,23 @@ def test_a_job_that_is_done_again_forgets_its_earlier_end(items: Jobs) -> None:
     assert items.watch(make_job("i"), WATCHER, retry=False)[0] == "ended"
 
 
+def test_of_two_runs_that_ask_a_failed_job_again_at_once_one_sends_it_and_one_waits(
+    items: Jobs, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(items, RETRYABLE)
+    faster = Jobs(table)
+    read = items.get
+
+    def read_too_late(job_id: str) -> JobRow | None:
+        faster.watch(make_job("i"), WATCHER, retry=False)
+        return read(job_id)
+
+    monkeypatch.setattr(items, "get", read_too_late)
+    what, job_row = items.watch(make_job("i"), OTHER, retry=False)
+    assert (what, job_row.state) == ("joined", "PLANNED")
+    assert job_row.watchers == {WATCHER.text, OTHER.text}
+
+
 def test_a_job_that_somebody_joined_meanwhile_is_not_closed(items: Jobs) -> None:
     before = items.watch(make_job("i"), WATCHER, retry=False)[1]
     items.watch(make_job("i"), OTHER, retry=False)
