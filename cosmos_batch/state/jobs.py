@@ -11,6 +11,7 @@ The job of a run's item is named after what is asked (`watch`), so that another 
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field
@@ -94,6 +95,10 @@ class ItemFacts:
 
 Watched = Literal["send", "joined", "ended"]
 """What is to be done about a watched job: send it to its queue; wait for it; or nothing, because it has ended."""
+
+REUSED_FOR = timedelta(days=25)
+"""How long an answer serves later runs. Its row and its document expire five days later (`KEEP_SECONDS`, and the
+lifecycle of the state bucket), by when the tables of a run that uses it must have been written."""
 
 _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
 # What a job that is done again leaves behind of its earlier attempts.
@@ -411,6 +416,8 @@ def _may_end_otherwise(row: JobRow, job: Job, retry: bool) -> bool:
     if row.state == "CANCELLED":
         return True
     if row.state == "SUCCEEDED":
+        if datetime.now(UTC) - datetime.fromisoformat(row.stages["planned"]) >= REUSED_FOR:
+            return True
         wanted = job.planned_for.revision if job.planned_for is not None else None
         return wanted is not None and row.revision != wanted
     error = None if row.result is None else row.result.error

@@ -1,12 +1,14 @@
 """The row of a job: which attempts count, and that its end is decided once."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, ConditionFailed, JobRow, Jobs, Table, Waiting, Watcher
+from cosmos_batch.state.jobs import REUSED_FOR
 from tests.state.conftest import client
 from tests.support.jobs import make_job
 
@@ -252,6 +254,13 @@ def test_an_answer_is_used_again(items: Jobs) -> None:
     ended(items, GOOD)
     what, job_row = items.watch(make_job("i"), OTHER, retry=True)
     assert (what, job_row.state, job_row.watchers) == ("ended", "SUCCEEDED", {WATCHER.text})
+
+
+def test_an_answer_that_will_soon_expire_is_not_used_again(items: Jobs, table: Table) -> None:
+    ended(items, GOOD)
+    planned = (datetime.now(UTC) - REUSED_FOR).isoformat(timespec="milliseconds")
+    table.update("job#i", "job", "SET #stages.#planned = :planned", {"planned": planned})
+    assert items.watch(make_job("i"), OTHER, retry=False)[0] == "send"
 
 
 @pytest.mark.parametrize(("result", "retry", "expected"), [(BAD, False, "ended"), (BAD, True, "send")])
