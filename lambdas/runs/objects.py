@@ -73,7 +73,7 @@ class RunObjects:
         self._put_lines(f"planned/{execution}/{shard}.jsonl", items)
 
     def write_results(self, folder: str, shard: str, lines: list[str]) -> None:
-        """Write lines of JSON to `results/` or `errors/`. An empty file takes the place of what an earlier end wrote."""
+        """Write lines of JSON to `results/` or `errors/`. An empty file replaces what an earlier end wrote."""
         self._put(f"{folder}/{shard}.jsonl", "".join(f"{line}\n" for line in lines), LINES)
 
     def write_summary(self, text: str) -> None:

@@ -152,3 +152,4 @@ def test_a_run_that_is_cancelled_ends_and_what_was_under_way_can_be_asked_again(
     assert "stopped CANCELLED: " in typed(app, "watch", "stopped", status=1)
     go.touch()
     assert "3 of 3 done (100 %), 0 failed" in typed(app, "retry", "stopped", "--failed", "--name", "again", "--watch")
+    assert "3 of 3 done (100 %), 0 failed" in typed(app, "resume", "stopped", "--watch")
