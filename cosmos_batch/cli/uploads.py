@@ -15,7 +15,10 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, join_below
 UPLOAD_FOLDER = "uploads"
 
 # The codes with which S3 refuses a bucket that this person may not write to, or that does not exist.
-_CLOSED = ("AccessDenied", "AllAccessDisabled", "403", "NoSuchBucket", "404")
+CLOSED = ("AccessDenied", "AllAccessDisabled", "403", "NoSuchBucket", "404")
+
+# Marks an object as uploaded by a command, so that its arrival starts no job by itself.
+SUBMITTED = {"Metadata": {OBJECT_MARKER: "submitted"}}
 
 
 class Uploads:
@@ -53,9 +56,9 @@ class Uploads:
             place = _new_place(root, name)
             try:
                 with opened() as content:
-                    self._s3.upload_fileobj(content, *place, ExtraArgs={"Metadata": {OBJECT_MARKER: "submitted"}})
+                    self._s3.upload_fileobj(content, *place, ExtraArgs=SUBMITTED)
             except ClientError as error:
-                if error.response["Error"]["Code"] not in _CLOSED:
+                if error.response["Error"]["Code"] not in CLOSED:
                     raise
                 closed.append(root)
                 continue

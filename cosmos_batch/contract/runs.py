@@ -27,6 +27,13 @@ RUN_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 SHARD_ID = r"^\d{5}$"
 SHARD_ITEMS = 250  # at most, in one shard
 
+ITEM_CANCELLED = Error(
+    code="Cancelled",
+    message="The run was cancelled before this item was done.",
+    remedy="Start the run again: what is done already costs nothing.",
+)
+"""The error of an item that had not ended when its run was cancelled."""
+
 RunId = Annotated[str, Field(pattern=RUN_ID, description="Name of a run, part of its objects' keys")]
 RunState = Literal["STARTING", "RUNNING", "HELD", "SUCCEEDED", "CANCELLED", "FAILED"]
 """HELD: it waits for a person, because its budget is spent or its pipeline's breaker is open; `resume` goes on.

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import JobRow, Jobs, Runs, Watcher, count_item
+from cosmos_batch.contract.runs import ITEM_CANCELLED
+from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Watcher, count_item
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.task_tokens import TaskTokens, TokenState
 
@@ -92,13 +92,6 @@ class Callers:
         row = self._jobs.get(delivery.job.job_id)
         if row is None or self._others_wait(row):
             return
-        closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=CANCELLED), True, row.watchers)
-        if closed is not None and closed.state in ("CANCELLED", "SUCCEEDED", "FAILED"):
+        closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=ITEM_CANCELLED), True, row.watchers)
+        if closed is not None and closed.state in FINAL:
             self.count(closed)
-
-
-CANCELLED = Error(
-    code="Cancelled",
-    message="The run was cancelled before this item was done.",
-    remedy="Start the run again: what is done already costs nothing.",
-)

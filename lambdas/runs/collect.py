@@ -9,7 +9,7 @@ from typing import Any
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result, Usage
-from cosmos_batch.contract.runs import PlannedItem, ResultLine
+from cosmos_batch.contract.runs import ITEM_CANCELLED, PlannedItem, ResultLine
 from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
 from cosmos_batch.state.item_ends import end_of
 from lambdas.clients import client
@@ -20,11 +20,6 @@ from lambdas.runs.shard_ends import count_and_answer
 
 THREADS = 16
 
-CANCELLED = Error(
-    code="Cancelled",
-    message="The run was cancelled before this item was done.",
-    remedy="Start the run again: what is done already costs nothing.",
-)
 NOT_ENDED = Error(
     code="Internal",
     message="The item's shard ended before the item did.",
@@ -63,7 +58,7 @@ class Collector:
         self._objects = objects
 
     def collect(self, error: Error | None) -> None:
-        items = self._items(error or (CANCELLED if self._run.stops else NOT_ENDED))
+        items = self._items(error or (ITEM_CANCELLED if self._run.stops else NOT_ENDED))
         with ThreadPoolExecutor(THREADS) as pool:
             rows = list(pool.map(lambda item: None if item.job is None else self._jobs.get(item.job.job_id), items))
             if not self._row.complete:
@@ -88,7 +83,7 @@ class Collector:
 
     def _end_the_rest(self, items: list[PlannedItem], rows: list[JobRow | None], error: Error | None) -> None:
         """Count every item that was not counted, and close the job of one that has not ended, unless others wait."""
-        reason = CANCELLED if self._run.stops else error or NOT_ENDED
+        reason = ITEM_CANCELLED if self._run.stops else error or NOT_ENDED
         ends: dict[int, ItemEnd] = {}
         for index, row in enumerate(rows):
             if index in self._row.ended:

@@ -18,7 +18,7 @@ from cosmos_batch.cli.runs.sources import Sources
 from cosmos_batch.cli.runs.spool import Spool
 from cosmos_batch.cli.runs.uploads import LocalUploads
 from cosmos_batch.cli.runs.worker_facts import deployed_pipelines
-from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
+from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef, run_prefix
 from cosmos_batch.planning.runs.estimate import RunEstimate
 from cosmos_batch.planning.runs.problems import Wrong
 from cosmos_batch.planning.runs.rules import RunRules
@@ -81,7 +81,7 @@ class PlannedRun:
         return ref
 
     def _put(self, name: str, content: bytes) -> None:
-        self._s3.put_object(Bucket=self._bucket, Key=f"runs/{self.request.id}/{name}", Body=content)
+        self._s3.put_object(Bucket=self._bucket, Key=run_prefix(self.request.id) + name, Body=content)
 
 
 def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:

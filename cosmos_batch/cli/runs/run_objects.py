@@ -12,7 +12,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
+from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef, run_prefix
 from cosmos_batch.contract.s3 import S3Location
 
 RESULTS, ERRORS = "results", "errors"  # folders of a run with its lines
@@ -99,7 +99,7 @@ class RunObjects:
         return content
 
     def _key(self, name: str) -> str:
-        return f"runs/{self.run}/{name}"
+        return run_prefix(self.run) + name
 
 
 def run_objects(deployment: Deployment, run: str) -> RunObjects:

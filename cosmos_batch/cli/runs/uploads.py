@@ -21,13 +21,12 @@ from cosmos_batch.cli.runs.found import Found
 from cosmos_batch.cli.runs.objects import listed
 from cosmos_batch.cli.runs.parallel import in_parallel
 from cosmos_batch.cli.runs.spool import Spool
-from cosmos_batch.cli.uploads import UPLOAD_FOLDER
+from cosmos_batch.cli.uploads import CLOSED, SUBMITTED, UPLOAD_FOLDER
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
+from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
-_REFUSED = ("AccessDenied", "AllAccessDisabled", "403", "NoSuchBucket", "404")
 
 
 class LocalFile(NamedTuple):
@@ -155,7 +154,7 @@ class LocalUploads:
         try:
             if Path(name).stat().st_size != size:
                 raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
-            self._s3.upload_file(name, bucket, key, ExtraArgs={"Metadata": {OBJECT_MARKER: "submitted"}})
+            self._s3.upload_file(name, bucket, key, ExtraArgs=SUBMITTED)
         except FileNotFoundError as error:
             raise CliError(f"{name} is gone since the plan was made.", "Plan and start again.") from error
 
@@ -169,7 +168,7 @@ def may_write(s3: Any, place: S3Location) -> bool:
         upload = s3.create_multipart_upload(**target)
         s3.abort_multipart_upload(**target, UploadId=upload["UploadId"])
     except ClientError as error:
-        if error.response["Error"]["Code"] in _REFUSED:
+        if error.response["Error"]["Code"] in CLOSED:
             return False
         raise
     return True
