@@ -23,7 +23,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class ListPrice:
-    """What `per` units cost."""
+    """The list price of a unit of a service: `dollars` are charged for each `per` units."""
 
     dollars: float
     per: int

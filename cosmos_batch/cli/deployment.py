@@ -15,7 +15,7 @@ from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.executions import execution_arn
 from cosmos_batch.state import Jobs, Runs, Table, Workers
 
-# Of one client. Runs upload, look at and read files in many threads; botocore's default is 10.
+# The connections of a boto3 client. Many threads upload and read the files of a run; botocore's default is 10.
 CONNECTIONS = 64
 STACK_PREFIX = "CosmosBatch-"
 

@@ -20,7 +20,7 @@ Checked = TypeVar("Checked")
 
 
 class Problems:
-    """What is wrong with the files of one call, all of it told at once."""
+    """Collects the problems of all files of one command, so that one error names them all."""
 
     def __init__(self) -> None:
         self._remedies: dict[str, str] = {}  # by message

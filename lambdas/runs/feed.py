@@ -101,7 +101,7 @@ class Feeder:
         return self.ref.items * typical_weight(self.ref.pipeline)
 
     def _pass(self) -> None:
-        """Let the state go on at once: there is nothing to wait for."""
+        """Answer the task token at once, because the shard has nothing to wait for."""
         send_success(f"{self.ref.run}/{self.ref.shard}", self.token, '{"fed": false}')
 
     def _reason_to_hold(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What a check has found, and how all checks run at once within a time that a person waits for."""
+"""Run all checks of `doctor` in parallel within a time limit, and return a finding for each."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What a person asks of a run: the options of `runs plan` and `runs start`, read and checked."""
+"""Read and check the options of `runs plan` and `runs start`."""
 
 import json
 import re

@@ -38,7 +38,7 @@ FROM items
 
 @dataclass(frozen=True)
 class ItemEnd:
-    """What a run says of an item: an answer, or the code of an error."""
+    """The end of an item in one of the two compared runs: an answer, or the code of an error."""
 
     answer: str | None
     error: str | None

@@ -26,7 +26,7 @@ from cosmos_batch.planning.runs.work import MediaFacts, media_tokens, work_of_qu
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted while the inputs were read. `items` are those of one pipeline."""
+    """The counts of a run's inputs. `items` is the number of items that each pipeline has to answer."""
 
     items: int
     findings: Findings

@@ -1,4 +1,4 @@
-"""What comes up while the inputs of a run are read: files that are left out, and lines that are wrong."""
+"""Count the inputs of a run that are left out, and print the lines that are wrong."""
 
 from collections import Counter
 

@@ -6,7 +6,7 @@ from cosmos_batch.contract.runs import RunItem
 
 
 class Found(NamedTuple):
-    """An item before sweeps. `source` and `line` say where a person can correct it."""
+    """An input as its source lists it, before a sweep multiplies it. `source` and `line` say where to correct it."""
 
     item: RunItem
     source: str
