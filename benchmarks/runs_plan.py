@@ -13,8 +13,8 @@ from functools import cache, partial
 
 from benchmarks.measurement import Measurement
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.asked import AskedRun
-from cosmos_batch.cli.runs.plan import plan_run
+from cosmos_batch.cli.runs.run_plan import plan_run
+from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.contract.runs import RunRequest
 from cosmos_batch.demo.media import sample_clip
 

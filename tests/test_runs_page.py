@@ -9,9 +9,9 @@ import pytest
 
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.line_problems import WrongLine
 from cosmos_batch.planning.runs.manifest import FIELDS, ID_LIMIT, read_line
-from cosmos_batch.planning.runs.problems import WrongLine
-from cosmos_batch.planning.runs.rules import RunRules
 from cosmos_batch.planning.runs.sweep import Sweep
 from tests.support.command_line import parse
 

@@ -76,7 +76,7 @@ class ShardRow(Row):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: dict[str, int] = Field(
-        default_factory=dict, description="Items by their duration: see `lambdas.runs.durations`"
+        default_factory=dict, description="Items by their duration: see `lambdas.runs.duration_histogram`"
     )
     counted_at: str | None = Field(default=None, description="When it last changed (ISO 8601, UTC)")
 

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from infra.constructs.permissions import SHARDS
 
-# An item waits nine days at most (`lambdas/runs/items.py`): SQS keeps its message for ten.
+# An item waits nine days at most (`lambdas/runs/item_planner.py`): SQS keeps its message for ten.
 SHARD_TIMEOUT = Duration.days(10)
 # Of the whole state machine, so of a run: an execution of AWS may take a year.
 RUN_TIMEOUT = Duration.days(90)

@@ -12,7 +12,7 @@ from typing import Any
 from cosmos_batch.contract.environment import ReportEnvironment
 from lambdas.reporting.execution_end import ExecutionEnd
 from lambdas.reporting.report import report_once
-from lambdas.runs.requests import is_run
+from lambdas.runs.run_input import is_run
 from lambdas.sqs_records import Record, each_record
 
 

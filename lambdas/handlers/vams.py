@@ -12,7 +12,7 @@ from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Failure
 from lambdas.log import log
 from lambdas.vams.body import read_body, read_token
-from lambdas.vams.runs import RunStarter
+from lambdas.vams.start_jobs import RunStarter
 
 
 @cache

@@ -12,7 +12,7 @@ from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client, is_throttling, state_table
 from lambdas.intake.metadata import read_metadata
 from lambdas.intake.pipeline_choice import choose_pipelines, is_request_file, pipeline_of_request_file
-from lambdas.intake.runs import start_request_file, start_run
+from lambdas.intake.start_job import start_request_file, start_run
 from lambdas.log import log
 from lambdas.s3_objects import NO_VERSION, Missing, StoredObject, head
 from lambdas.sqs_records import Record

@@ -14,7 +14,7 @@ from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, Shard
 from cosmos_batch.state.item_ends import end_of
 from lambdas.clients import client
 from lambdas.log import log
-from lambdas.runs.durations import class_of
+from lambdas.runs.duration_histogram import class_of
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import count_and_answer
 

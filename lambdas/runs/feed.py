@@ -20,7 +20,7 @@ from lambdas.clients import client, state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue, identity_of
 from lambdas.runs.budget import dollars_with, expected_dollars
-from lambdas.runs.items import ItemPlanner
+from lambdas.runs.item_planner import ItemPlanner
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import answer_shards
 from lambdas.scaling.nudges import nudge_for_work

@@ -13,9 +13,9 @@ from lambdas.log import log
 from lambdas.reporting.execution_end import error_of
 from lambdas.reporting.report import EVENT_SOURCE
 from lambdas.runs.collect import collect_shard, unfinished
-from lambdas.runs.durations import added, quantiles
+from lambdas.runs.duration_histogram import added, quantiles
 from lambdas.runs.objects import RunObjects
-from lambdas.runs.requests import is_run, run_id_of
+from lambdas.runs.run_input import is_run, run_id_of
 from lambdas.step_functions import send_failure, send_success
 
 ENDED = "Cosmos Batch Run Ended"

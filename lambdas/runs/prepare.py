@@ -19,13 +19,13 @@ from lambdas.clients import client, state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
 from lambdas.runs.objects import RunObjects
-from lambdas.runs.requests import read_run, run_id_of
+from lambdas.runs.run_input import read_run, run_id_of
 
 ID_LIMIT = 256  # characters of an item's id
 # Two shards for each worker keep it busy while the next are fed. With 400 shards of 250 items, SQS holds 100,000
 # messages, and its limit of messages in flight is 120,000 (Amazon SQS standard queue quotas).
 SHARDS_PER_WORKER, SHARDS_LIMIT = 2, 400
-# An item waits nine days at most for its worker (`lambdas/runs/items.py`).
+# An item waits nine days at most for its worker (`lambdas/runs/item_planner.py`).
 SHARD_TIMEOUT = timedelta(days=10)
 
 

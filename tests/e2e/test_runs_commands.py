@@ -121,9 +121,9 @@ def test_two_runs_are_compared(app: App, first: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "call"),
     [
-        ("cosmos_batch.cli.runs.uploads:LocalUploads._upload", 2),
-        ("cosmos_batch.cli.runs.plan:PlannedRun._put", 3),
-        ("cosmos_batch.cli.runs.start_run:begin_run", 1),
+        ("cosmos_batch.cli.runs.local_inputs:LocalUploads._upload", 2),
+        ("cosmos_batch.cli.runs.run_plan:PlannedRun._put", 3),
+        ("cosmos_batch.cli.runs.confirm_and_start:begin_run", 1),
     ],
 )
 def test_a_start_that_was_killed_goes_on_when_it_is_typed_again(

@@ -20,9 +20,9 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
-from cosmos_batch.cli.runs.asked import RunOptions, read_asked_run
+from cosmos_batch.cli.runs.confirm_and_start import start_run
+from cosmos_batch.cli.runs.run_request import RunOptions, read_asked_run
 from cosmos_batch.cli.runs.sources import is_single_file
-from cosmos_batch.cli.runs.start_run import start_run
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.executions import execution_name

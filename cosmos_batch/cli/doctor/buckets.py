@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.findings import Finding, Verdict
-from cosmos_batch.cli.runs.uploads import may_write
+from cosmos_batch.cli.runs.local_inputs import may_write
 from cosmos_batch.contract.s3 import S3Location
 
 CHECK = "bucket"

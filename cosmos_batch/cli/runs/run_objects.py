@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef, run_prefix
 from cosmos_batch.contract.s3 import S3Location

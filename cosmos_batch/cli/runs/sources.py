@@ -7,19 +7,18 @@ from pathlib import Path
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import checked_path, checked_uri
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.found import Found
-from cosmos_batch.cli.runs.inventory import is_inventory, listed_by_inventory
-from cosmos_batch.cli.runs.lines import STANDARD_INPUT, lines_of, opened
-from cosmos_batch.cli.runs.objects import NamedObjects, below_prefix
-from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
+from cosmos_batch.cli.runs.local_inputs import LocalUploads
+from cosmos_batch.cli.runs.manifest_lines import STANDARD_INPUT, lines_of, opened
+from cosmos_batch.cli.runs.s3_inputs import NamedObjects, below_prefix
+from cosmos_batch.cli.runs.s3_inventory import is_inventory, listed_by_inventory
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from cosmos_batch.planning.input_files import refuse_outside
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.line_problems import Problem, Wrong, WrongLine
 from cosmos_batch.planning.runs.manifest import read_line
-from cosmos_batch.planning.runs.problems import Problem, Wrong, WrongLine
-from cosmos_batch.planning.runs.rules import RunRules
 from cosmos_batch.planning.runs.selection import Selection
 
 MANIFEST = ".jsonl"
@@ -29,22 +28,27 @@ class Sources:
     """Reads the sources of a run, one after the other."""
 
     def __init__(
-        self, deployment: Deployment, selection: Selection, rules: RunRules, findings: Findings, uploads: LocalUploads
+        self,
+        deployment: Deployment,
+        selection: Selection,
+        rules: RunRules,
+        input_counts: InputCounts,
+        uploads: LocalUploads,
     ) -> None:
         self._s3 = deployment.clients("s3")
         self._selection = selection
         self._rules = rules
-        self._findings = findings
+        self._input_counts = input_counts
         self._uploads = uploads
         self._roots = deployment.asset_roots
-        self._named = NamedObjects(self._s3, findings)
+        self._named = NamedObjects(self._s3, input_counts)
 
     @property
     def unchecked(self) -> int:
         """Return how many named objects were not looked at, because there are too many."""
         return self._named.unchecked
 
-    def found(self, names: Sequence[str]) -> Iterator[Found]:
+    def found(self, names: Sequence[str]) -> Iterator[ListedInput]:
         """Yield the inputs that the names stand for. What is wrong with one of them is reported, and it is left out."""
         home = next((_location(name).bucket for name in names if name.startswith("s3://")), "")
         for name in [name for name in names if not is_single_file(name)]:
@@ -52,29 +56,29 @@ class Sources:
         singles = [name for name in names if is_single_file(name)]
         paths = [path for name in singles if not name.startswith("s3://") for path in self._path(name)]
         if paths:
-            yield from self._uploads.files(paths, self._findings)
+            yield from self._uploads.files(paths, self._input_counts)
         uris = (name for name in singles if name.startswith("s3://"))
         yield from self._named.checked(self._objects(uris, home))
 
-    def _of_source(self, name: str, home: str) -> Iterator[Found]:
+    def _of_source(self, name: str, home: str) -> Iterator[ListedInput]:
         if name == STANDARD_INPUT or name.endswith(MANIFEST):
             yield from self._named.checked(self._lines(name))
         elif is_inventory(name):
-            yield from listed_by_inventory(self._s3, parse_uri(name), self._selection, self._findings, home)
+            yield from listed_by_inventory(self._s3, parse_uri(name), self._selection, self._input_counts, home)
         elif name.startswith("s3://"):
             yield from self._below_prefix(parse_uri(name), home)
         else:
-            yield from self._uploads.folder(Path(name).expanduser(), self._selection, self._findings)
+            yield from self._uploads.folder(Path(name).expanduser(), self._selection, self._input_counts)
 
-    def _below_prefix(self, prefix: S3Location, home: str) -> Iterator[Found]:
+    def _below_prefix(self, prefix: S3Location, home: str) -> Iterator[ListedInput]:
         try:
             refuse_outside("prefix", prefix, self._roots)
         except Failure as failure:
-            self._findings.refuse(Wrong.of("prefix", failure).at(prefix.uri, 0))
+            self._input_counts.refuse(Wrong.of("prefix", failure).at(prefix.uri, 0))
         else:
-            yield from below_prefix(self._s3, prefix, self._selection, self._findings, home)
+            yield from below_prefix(self._s3, prefix, self._selection, self._input_counts, home)
 
-    def _lines(self, name: str) -> Iterator[Found]:
+    def _lines(self, name: str) -> Iterator[ListedInput]:
         """Yield the requests of a manifest, in which a line may also be the URI of a file alone."""
         source = "standard input" if name == STANDARD_INPUT else name
         with opened(name, self._s3) as read:
@@ -83,27 +87,27 @@ class Sources:
                     item = read_line(_as_json(line), self._rules)
                 except WrongLine as error:
                     for wrong in error.wrongs:
-                        self._findings.refuse(wrong.at(source, number))
+                        self._input_counts.refuse(wrong.at(source, number))
                 else:
-                    yield Found(item, source, number)
+                    yield ListedInput(item, source, number)
 
-    def _objects(self, uris: Iterator[str], home: str) -> Iterator[Found]:
+    def _objects(self, uris: Iterator[str], home: str) -> Iterator[ListedInput]:
         for uri in uris:
             try:
                 bucket, key = parse_uri(checked_uri(uri))
             except WrongCall as error:
                 remedy = f"{error.remedy} To take all files below a prefix, end it with /."
-                self._findings.refuse(Problem(uri, 0, "", error.message, remedy))
+                self._input_counts.refuse(Problem(uri, 0, "", error.message, remedy))
             else:
-                yield Found(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
+                yield ListedInput(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
 
     def _path(self, name: str) -> Iterator[Path]:
         try:
             yield checked_path(name)
         except WrongCall as error:
-            self._findings.refuse(Problem(name, 0, "", error.message, error.remedy))
+            self._input_counts.refuse(Problem(name, 0, "", error.message, error.remedy))
         except Failure as failure:
-            self._findings.refuse(Problem(name, 0, "", failure.error.message, failure.error.remedy))
+            self._input_counts.refuse(Problem(name, 0, "", failure.error.message, failure.error.remedy))
 
 
 def _as_json(line: bytes) -> bytes:

@@ -10,7 +10,7 @@ from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.runs import RunSummary
 from cosmos_batch.planning.pace import first_seconds_per_unit
 from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, WorkerFacts
-from cosmos_batch.planning.runs.work import ANSWER_TOKENS, REFERENCE_TOKENS
+from cosmos_batch.planning.runs.question_work import ANSWER_TOKENS, REFERENCE_TOKENS
 from cosmos_batch.state import PipelineRow
 
 OF_JOBS = "the pace of its last jobs"

@@ -23,9 +23,9 @@ from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Uri
 from cosmos_batch.planning.generation.aliases import is_parameter, read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
-from cosmos_batch.planning.runs.openai_batch import is_openai_line, translated
-from cosmos_batch.planning.runs.problems import Wrong, WrongLine, unknown_field
-from cosmos_batch.planning.runs.rules import RunRules
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine, unknown_field
+from cosmos_batch.planning.runs.openai_lines import is_openai_line, translated
 from cosmos_batch.planning.runs.sweep import merged_parameters
 
 LINE_LIMIT = 1024 * 1024  # bytes

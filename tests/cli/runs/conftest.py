@@ -7,8 +7,8 @@ import pytest
 
 from cosmos_batch.cli.commands.runs.plan import command
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.asked import AskedRun, read_asked_run
-from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.run_request import AskedRun, read_asked_run
 from cosmos_batch.contract.runs import RunItem
 from tests.support.runs import read_items
 

@@ -13,9 +13,8 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
-from cosmos_batch.cli.runs.range_reader import RangeReader
-from cosmos_batch.cli.runs.sample import Sample
+from cosmos_batch.cli.runs.header_sample import RangeReader, Sample
+from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity

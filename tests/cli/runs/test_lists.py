@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.runs import objects
-from cosmos_batch.cli.runs.lines import lines_of
-from cosmos_batch.cli.runs.plan import PlannedRun, plan_run
-from cosmos_batch.cli.runs.seen_ids import SeenIds
+from cosmos_batch.cli.runs import s3_inputs
+from cosmos_batch.cli.runs.disk_buffers import SeenIds
+from cosmos_batch.cli.runs.manifest_lines import lines_of
+from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT
 from tests.cli.runs.conftest import ask
@@ -94,7 +94,7 @@ def test_of_very_many_named_objects_only_the_first_are_looked_at(
     plan: Plan, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("a.mp4")
-    monkeypatch.setattr(objects, "HEADS_LIMIT", 1)
+    monkeypatch.setattr(s3_inputs, "HEADS_LIMIT", 1)
     lines = [{"id": str(number), "input": f"s3://assets/{number or 'a'}.mp4"} for number in range(3)]
     assert plan(manifest(tmp_path, *lines)).estimate.unchecked == 2
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.plan import plan_run
+from cosmos_batch.cli.runs.run_plan import plan_run
 from tests.cli.runs.conftest import ask
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.plan import PlannedRun
+from cosmos_batch.cli.runs.run_plan import PlannedRun
 from cosmos_batch.contract.runs import SHARD_ITEMS, RunItem, RunRequest
 from tests.support.runs import read_items, read_shards
 

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.state import Callbacks
-from lambdas.runs.requests import run_id_of
+from lambdas.runs.run_input import run_id_of
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 

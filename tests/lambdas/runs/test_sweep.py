@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cosmos_batch.state import count_item
-from lambdas.runs import durations, sweep
+from lambdas.runs import duration_histogram, sweep
 from lambdas.runs.sweep import sweep_runs
 from tests.lambdas.cloud import STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
@@ -64,9 +64,9 @@ def test_an_item_that_was_never_delivered_fails_after_its_deadline(
 def test_quantiles_follow_from_counts_by_class() -> None:
     counts: dict[str, int] = {}
     for seconds in range(1, 101):
-        counts = durations.added(counts, {durations.class_of(seconds): 1})
-    found = durations.quantiles(counts)
+        counts = duration_histogram.added(counts, {duration_histogram.class_of(seconds): 1})
+    found = duration_histogram.quantiles(counts)
     assert found["p50"] == pytest.approx(50, rel=0.03)
     assert found["p99"] == pytest.approx(99, rel=0.03)
     assert found["max"] == pytest.approx(100, rel=0.03)
-    assert durations.quantiles({}) == {}
+    assert duration_histogram.quantiles({}) == {}

@@ -9,9 +9,9 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import RunItem, RunRequest
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT, read_line
-from cosmos_batch.planning.runs.problems import Wrong, WrongLine
-from cosmos_batch.planning.runs.rules import RunRules
 from cosmos_batch.planning.runs.sweep import Sweep
 
 SERVING = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})

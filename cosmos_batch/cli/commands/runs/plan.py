@@ -7,10 +7,10 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.doctor.checkup import warn_of_findings
-from cosmos_batch.cli.runs.asked import read_asked_run
 from cosmos_batch.cli.runs.options import run_options
-from cosmos_batch.cli.runs.plan import plan_run
 from cosmos_batch.cli.runs.plan_report import plan_lines
+from cosmos_batch.cli.runs.run_plan import plan_run
+from cosmos_batch.cli.runs.run_request import read_asked_run
 
 
 @click.command(

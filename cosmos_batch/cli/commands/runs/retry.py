@@ -9,11 +9,11 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
 from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.asked import new_run_id
-from cosmos_batch.cli.runs.retrying import RetryWriter
+from cosmos_batch.cli.runs.executions import begin_run, check_is_new
+from cosmos_batch.cli.runs.retry_run import RetryWriter
 from cosmos_batch.cli.runs.run_objects import run_objects
+from cosmos_batch.cli.runs.run_request import new_run_id
 from cosmos_batch.cli.runs.run_state import read_run_state
-from cosmos_batch.cli.runs.starting import begin_run, check_is_new
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.error import ErrorCode
 

@@ -7,9 +7,9 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
-from cosmos_batch.cli.runs.asked import read_asked_run
+from cosmos_batch.cli.runs.confirm_and_start import start_run
 from cosmos_batch.cli.runs.options import run_options
-from cosmos_batch.cli.runs.start_run import start_run
+from cosmos_batch.cli.runs.run_request import read_asked_run
 
 
 @click.command(

@@ -13,7 +13,7 @@ from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_display import run_display
 from cosmos_batch.cli.runs.run_objects import ERRORS, run_objects
 from cosmos_batch.cli.runs.run_state import RunState
-from cosmos_batch.cli.runs.watching import RunWatcher
+from cosmos_batch.cli.runs.run_watcher import RunWatcher
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words
 
 

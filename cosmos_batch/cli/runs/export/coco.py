@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli.runs.export.image_sizes import ImageSizes
-from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import Box, marks_of_answer

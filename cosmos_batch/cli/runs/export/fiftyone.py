@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, extension, medium_of
 from cosmos_batch.cli.runs.export.fiftyone_labels import frames_of, labels_of
 from cosmos_batch.cli.runs.export.table_rows import row_of
-from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.run_objects import RunObjects
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine

@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.runs import starting
+from cosmos_batch.cli.runs import executions
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import FakeStepFunctions
 from tests.support.run_objects import put_run
@@ -101,7 +101,7 @@ def begun(
         deployment.runs.begin(request["id"], arn, request.get("maxDollars"))
 
     monkeypatch.setattr(stepfunctions, "start_execution", start)
-    monkeypatch.setattr(starting, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(executions, "_POLL_SECONDS", 0)
     return lambda: None
 
 
@@ -145,8 +145,8 @@ def test_an_execution_that_does_not_begin_is_told(
     half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(starting, "BEGIN_SECONDS", 0)
-    monkeypatch.setattr(starting, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(executions, "BEGIN_SECONDS", 0)
+    monkeypatch.setattr(executions, "_POLL_SECONDS", 0)
     deployment.runs.end(half, deployment.execution_arn(half), "FAILED", "A fault.")
     assert main(["runs", "resume", half]) == 1
     assert "has not begun to feed half yet" in capsys.readouterr().err

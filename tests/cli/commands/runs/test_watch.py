@@ -13,9 +13,9 @@ from rich.live import Live
 from cosmos_batch.cli.commands.runs.watch import exit_status_of
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.runs import run_display, watching
+from cosmos_batch.cli.runs import run_display, run_watcher
 from cosmos_batch.cli.runs.run_state import RunCounts, RunState
-from cosmos_batch.cli.runs.watching import Pace, RunWatcher
+from cosmos_batch.cli.runs.run_watcher import Pace, RunWatcher
 from cosmos_batch.contract.runs import RunState as StateName
 from cosmos_batch.state import RunRow
 from tests.cli.conftest import FakeStepFunctions
@@ -28,7 +28,7 @@ def at_each_look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def happen(*events: Callable[[], object]) -> None:
         rest = iter(events)
         monkeypatch.setattr(
-            watching, "time", SimpleNamespace(sleep=lambda _: next(rest)(), monotonic=lambda: 0.0, time=lambda: 0.0)
+            run_watcher, "time", SimpleNamespace(sleep=lambda _: next(rest)(), monotonic=lambda: 0.0, time=lambda: 0.0)
         )
 
     return happen
@@ -81,14 +81,14 @@ def test_it_goes_on_when_there_was_no_network(
     half: str, deployment: Deployment, at_each_look: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    real, failures = watching.read_run_state, iter([True, False, False])
+    real, failures = run_watcher.read_run_state, iter([True, False, False])
 
     def read(*arguments: Any) -> RunState:
         if next(failures):
             raise EndpointConnectionError(endpoint_url="http://aws")
         return real(*arguments)
 
-    monkeypatch.setattr(watching, "read_run_state", read)
+    monkeypatch.setattr(run_watcher, "read_run_state", read)
     at_each_look(lambda: None, lambda: end(deployment, half, "SUCCEEDED"))
     assert main(["runs", "watch", half]) == 1
     assert 'no answer: Could not connect to the endpoint URL: "http://aws"' in capsys.readouterr().err
@@ -97,7 +97,7 @@ def test_it_goes_on_when_there_was_no_network(
 def test_a_run_whose_execution_was_stopped_is_not_waited_for(
     half: str, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(watching, "NOTED_SECONDS", 0)
+    monkeypatch.setattr(run_watcher, "NOTED_SECONDS", 0)
     stepfunctions.put(half, "ABORTED")
     assert main(["runs", "watch", half]) == 1
     assert "was stopped" in (printed := capsys.readouterr().err) and f"runs resume {half}" in printed
@@ -117,7 +117,7 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
 def test_speed_and_time_left_are_told(half: str, deployment: Deployment) -> None:
     shown: list[str] = []
     watcher = RunWatcher(deployment, half, clock=lambda: 1_795_176_000.0 + 10)  # ten seconds after its start
-    watcher._lines(state := watching.read_run_state(deployment, half))
+    watcher._lines(state := run_watcher.read_run_state(deployment, half))
     shown = watcher._lines(state)
     assert state.counts.done - state.counts.reused == 3
     assert "18.0 a minute, 11 min left" in shown[1]

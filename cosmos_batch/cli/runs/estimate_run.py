@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.answered_before import answered_before
-from cosmos_batch.cli.runs.asked import AskedRun
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.sample import Sampled, probe_sample
-from cosmos_batch.cli.runs.uploads import LocalUploads
+from cosmos_batch.cli.runs.header_sample import Sampled, probe_sample
+from cosmos_batch.cli.runs.inputs import InputCounts
+from cosmos_batch.cli.runs.local_inputs import LocalUploads
+from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.cli.runs.worker_facts import OF_JOBS, worker_facts
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.pace import typical_weight, weight_of_generation
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate, estimate_pipeline, mean_and_error
-from cosmos_batch.planning.runs.orchestration import (
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.question_work import MediaFacts, media_tokens, work_of_question
+from cosmos_batch.planning.runs.service_costs import (
     orchestration_dollars,
     shards_of_items,
     storage_dollars_per_month,
 )
-from cosmos_batch.planning.runs.rules import RunRules
-from cosmos_batch.planning.runs.work import MediaFacts, media_tokens, work_of_question
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Counted:
     """The counts of a run's inputs. `items` is the number of items that each pipeline has to answer."""
 
     items: int
-    findings: Findings
+    input_counts: InputCounts
     uploads: LocalUploads
     unchecked: int
     sample: Sequence[RunItem]
@@ -57,12 +57,12 @@ def estimate_run(
         parts.append(estimate_pipeline(facts, left, work, asked.workers))
     items = counted.items * len(parts)
     shards = shards_of_items(counted.items) * len(parts)
-    findings, uploads = counted.findings, counted.uploads
+    input_counts, uploads = counted.input_counts, counted.uploads
     estimate = RunEstimate(
-        files=findings.read,
+        files=input_counts.read,
         items=items,
-        bytes=findings.bytes,
-        left_out=dict(findings.left_out),
+        bytes=input_counts.bytes,
+        left_out=dict(input_counts.left_out),
         unchecked=counted.unchecked,
         uploads=len(uploads),
         upload_bytes=uploads.bytes,
@@ -78,7 +78,7 @@ def estimate_run(
         hours_with_workers=max(part.hours_with_workers or 0.0 for part in parts) if asked.workers else None,
     )
     total = estimate.gpu_dollars + estimate.starting_dollars + estimate.orchestration_dollars
-    return estimate.model_copy(update={"dollars": total, **_facts_of_sample(sampled, findings)})
+    return estimate.model_copy(update={"dollars": total, **_facts_of_sample(sampled, input_counts)})
 
 
 def _works(pipeline: Pipeline, rules: RunRules, sampled: Sequence[Sampled]) -> list[float]:
@@ -99,11 +99,11 @@ def _work_of_question(sampled: Sampled, rules: RunRules) -> float:
     return work_of_question(files * media_tokens(facts, parameters))
 
 
-def _facts_of_sample(sampled: Sequence[Sampled], findings: Findings) -> dict[str, object]:
+def _facts_of_sample(sampled: Sequence[Sampled], input_counts: InputCounts) -> dict[str, object]:
     """Return the fields about the sample. The length of all videos follows from their bytes, where those are known."""
     named = [each for each in sampled if each.item.input is not None]
     read = [each for each in named if each.header is not None]
     seconds = sum(each.header.seconds for each in read if each.header is not None)
     sampled_bytes = sum(each.item.size or 0 for each in read)
-    whole = findings.bytes / sampled_bytes if sampled_bytes else findings.read / max(1, len(read))
+    whole = input_counts.bytes / sampled_bytes if sampled_bytes else input_counts.read / max(1, len(read))
     return {"probed": len(read), "unreadable": len(named) - len(read), "video_seconds": seconds * whole}

@@ -6,22 +6,20 @@ from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.runs.asked import AskedRun
-from cosmos_batch.cli.runs.counting import Counting
-from cosmos_batch.cli.runs.estimating import Counted, estimate_run
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.found import Found
-from cosmos_batch.cli.runs.parallel import in_parallel
-from cosmos_batch.cli.runs.sample import Sample
-from cosmos_batch.cli.runs.seen_ids import SeenIds
+from cosmos_batch.cli.runs.disk_buffers import SeenIds, Spool
+from cosmos_batch.cli.runs.estimate_run import Counted, estimate_run
+from cosmos_batch.cli.runs.header_sample import Sample
+from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
+from cosmos_batch.cli.runs.local_inputs import LocalUploads
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
+from cosmos_batch.cli.runs.progress_counter import ProgressCounter
+from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.cli.runs.sources import Sources
-from cosmos_batch.cli.runs.spool import Spool
-from cosmos_batch.cli.runs.uploads import LocalUploads
 from cosmos_batch.cli.runs.worker_facts import deployed_pipelines
 from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef, run_prefix
 from cosmos_batch.planning.runs.estimate import RunEstimate
-from cosmos_batch.planning.runs.problems import Wrong
-from cosmos_batch.planning.runs.rules import RunRules
+from cosmos_batch.planning.runs.item_checks import RunRules
+from cosmos_batch.planning.runs.line_problems import Wrong
 from cosmos_batch.planning.runs.shards import item_line, shards_of
 
 
@@ -54,7 +52,7 @@ class PlannedRun:
         if len(self.uploads):
             self.uploads.upload()
         refs: list[ShardRef] = []
-        with Counting("items written") as counting:
+        with ProgressCounter("items written") as counting:
             for ref in in_parallel(self._write_shard, shards_of(self._items, self.request.id, self.request.pipelines)):
                 refs.append(ref)
                 counting.add(ref.items)
@@ -89,37 +87,41 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
 
     Raises WrongCall where an input cannot be used, after all that are wrong were printed; CliError where S3 refuses.
     """
-    findings = Findings()
+    input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
     deployed = deployed_pipelines(deployment, asked.request.pipelines)
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
     rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings)
-    sources = Sources(deployment, asked.selection, rules, findings, uploads)
+    sources = Sources(deployment, asked.selection, rules, input_counts, uploads)
     items = Spool()
     sample = Sample()
-    for item in _items(asked, sources, rules, findings, sample):
+    for item in _items(asked, sources, rules, input_counts, sample):
         items.add(item_line(item))
-    findings.refuse_wrong_lines(asked.skip_invalid)
+    input_counts.refuse_wrong_lines(asked.skip_invalid)
     request = asked.request
     if request.output is not None and request.input_root is None:
         request = request.model_copy(update={"input_root": uploads.root})
-    counted = Counted(len(items), findings, uploads, sources.unchecked, sample.items)
+    counted = Counted(len(items), input_counts, uploads, sources.unchecked, sample.items)
     estimate = estimate_run(deployment, asked, request, rules, deployed, counted)
     return PlannedRun(request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
 
 
-def _items(asked: AskedRun, sources: Sources, rules: RunRules, findings: Findings, sample: Sample) -> Iterator[RunItem]:
+def _items(
+    asked: AskedRun, sources: Sources, rules: RunRules, input_counts: InputCounts, sample: Sample
+) -> Iterator[RunItem]:
     """Yield the items of all inputs that can be used, and report the others. Inputs are sampled before the sweep."""
     seen = SeenIds()
     try:
-        for found in sources.found(asked.sources) if asked.sources else [Found(RunItem(id="prompt"), "--prompt", 0)]:
+        for found in (
+            sources.found(asked.sources) if asked.sources else [ListedInput(RunItem(id="prompt"), "--prompt", 0)]
+        ):
             wrongs = list(rules.wrongs(found.item)) if found.line == 0 else []
             if not wrongs and (first := seen.add(found.item.id, f"{found.source}, line {found.line}")) is not None:
                 wrongs = [Wrong("id", f"{found.item.id!r} is used twice, first in {first}.", "Give each its own `id`.")]
             for wrong in wrongs:
-                findings.refuse(wrong.at(found.source, found.line))
+                input_counts.refuse(wrong.at(found.source, found.line))
             if not wrongs:
-                findings.take(found.item)
+                input_counts.take(found.item)
                 sample.add(found.item)
                 yield from asked.sweep.items(found.item, asked.request)
     finally:

@@ -12,8 +12,7 @@ from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.run_display import RunDisplay
 from cosmos_batch.cli.runs.run_state import RunState, read_run_state
-from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words
-from cosmos_batch.cli.runs.workers import workers_in_words
+from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, workers_in_words
 
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.runs.counting import Counting
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.found import Found
-from cosmos_batch.cli.runs.objects import listed
-from cosmos_batch.cli.runs.parallel import in_parallel
-from cosmos_batch.cli.runs.spool import Spool
+from cosmos_batch.cli.runs.disk_buffers import Spool
+from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
+from cosmos_batch.cli.runs.progress_counter import ProgressCounter
+from cosmos_batch.cli.runs.s3_inputs import listed
 from cosmos_batch.cli.uploads import CLOSED, SUBMITTED, UPLOAD_FOLDER
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location
@@ -38,37 +37,37 @@ class LocalFile(NamedTuple):
     changed: datetime
 
 
-def walk(folder: Path, findings: Findings, above: str = "") -> Iterator[LocalFile]:
+def walk(folder: Path, input_counts: InputCounts, above: str = "") -> Iterator[LocalFile]:
     """Yield the files below a folder in the order in which S3 lists their names. Links to folders are not followed."""
     with os.scandir(folder) as scan:
         entries = [(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name, entry) for entry in scan]
     for name, entry in sorted(entries, key=lambda one: os.fsencode(one[0])):
         if name.endswith("/"):
-            yield from walk(Path(entry.path), findings, f"{above}{name}")
+            yield from walk(Path(entry.path), input_counts, f"{above}{name}")
         elif entry.is_file():
-            yield from _readable(Path(entry.path), above + name, findings)
+            yield from _readable(Path(entry.path), above + name, input_counts)
 
 
-def _readable(path: Path, name: str, findings: Findings) -> Iterator[LocalFile]:
+def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[LocalFile]:
     try:
         name.encode()
     except UnicodeEncodeError:
-        findings.leave_out(NOT_UTF8)
+        input_counts.leave_out(NOT_UTF8)
         return
     if not os.access(path, os.R_OK):
-        findings.leave_out(UNREADABLE)
+        input_counts.leave_out(UNREADABLE)
         return
     stat = path.stat()
     yield LocalFile(path, name, stat.st_size, datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), UTC))
 
 
-def _taken(files: Iterator[LocalFile], selection: Selection, findings: Findings) -> Iterator[LocalFile]:
+def _taken(files: Iterator[LocalFile], selection: Selection, input_counts: InputCounts) -> Iterator[LocalFile]:
     for file in files:
         why = selection.why_not(file.name, file.size)
         if why is None:
             yield file
         else:
-            findings.leave_out(why)
+            input_counts.leave_out(why)
 
 
 def _s3_order(named: tuple[str, Path]) -> bytes:
@@ -89,18 +88,18 @@ class LocalUploads:
         """Return how many files are to be uploaded."""
         return len(self._missing)
 
-    def folder(self, folder: Path, selection: Selection, findings: Findings) -> Iterator[Found]:
+    def folder(self, folder: Path, selection: Selection, input_counts: InputCounts) -> Iterator[ListedInput]:
         """Yield the files of a folder that a run takes, as they will be in S3."""
-        for _, item in self._placed(folder, _taken(walk(folder, findings), selection, findings)):
-            yield Found(item, str(folder), 0)
+        for _, item in self._placed(folder, _taken(walk(folder, input_counts), selection, input_counts)):
+            yield ListedInput(item, str(folder), 0)
 
-    def files(self, paths: Sequence[Path], findings: Findings) -> Iterator[Found]:
+    def files(self, paths: Sequence[Path], input_counts: InputCounts) -> Iterator[ListedInput]:
         """Yield files that were named one by one, as they will be in S3, below the folder that all of them share."""
         folder = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         named = sorted({os.path.relpath(path.absolute(), folder): path for path in paths}.items(), key=_s3_order)
-        files = (file for name, path in named for file in _readable(path, name, findings))
+        files = (file for name, path in named for file in _readable(path, name, input_counts))
         for file, item in self._placed(folder, files):
-            yield Found(item, str(file.path), 0)
+            yield ListedInput(item, str(file.path), 0)
 
     @property
     def root(self) -> str | None:
@@ -114,7 +113,7 @@ class LocalUploads:
 
     def upload(self) -> None:
         """Upload the files that are missing, with progress. Raises CliError where one was changed or is gone."""
-        with Counting("files uploaded", len(self)) as counting:
+        with ProgressCounter("files uploaded", len(self)) as counting:
             for _ in in_parallel(self._upload, map(json.loads, self._missing)):
                 counting.add()
 

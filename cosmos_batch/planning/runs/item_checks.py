@@ -15,7 +15,7 @@ from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.generation.settling import settle
 from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt_size
 from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
-from cosmos_batch.planning.runs.problems import Wrong
+from cosmos_batch.planning.runs.line_problems import Wrong
 from cosmos_batch.planning.runs.sweep import Sweep
 
 

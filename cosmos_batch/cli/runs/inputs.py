@@ -1,14 +1,23 @@
-"""Count the inputs of a run that are left out, and print the lines that are wrong."""
+"""An input of a run as its source lists it, and the counts of inputs that are taken, left out or wrong."""
 
 from collections import Counter
+from typing import NamedTuple
 
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.planning.runs.problems import Problem
+from cosmos_batch.planning.runs.line_problems import Problem
 
 
-class Findings:
+class ListedInput(NamedTuple):
+    """An input as its source lists it, before a sweep multiplies it. `source` and `line` say where to correct it."""
+
+    item: RunItem
+    source: str
+    line: int
+
+
+class InputCounts:
     """Counts of what was left out and why. Wrong lines are printed as they are found, because there may be a million.
 
     `read` counts the inputs that were taken, and `bytes` those of them whose size is known.

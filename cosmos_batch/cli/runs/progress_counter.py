@@ -10,7 +10,7 @@ from cosmos_batch.cli.messages import Verbosity, verbosity
 _TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
 
 
-class Counting:
+class ProgressCounter:
     """Shows `12,000 files listed` while a block runs: in place on a terminal, as a line now and then elsewhere."""
 
     def __init__(self, what: str, total: int | None = None) -> None:

@@ -14,9 +14,8 @@ from typing import IO, Any
 from urllib.parse import unquote_plus
 
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.runs.counting import Counting
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.found import Found
+from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
+from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.runs.selection import Selection
@@ -33,28 +32,28 @@ def is_inventory(name: str) -> bool:
 
 
 def listed_by_inventory(
-    s3: Any, manifest: S3Location, selection: Selection, findings: Findings, home: str
-) -> Iterator[Found]:
+    s3: Any, manifest: S3Location, selection: Selection, input_counts: InputCounts, home: str
+) -> Iterator[ListedInput]:
     """Yield the objects of an inventory that a run takes, with progress. Raises WrongCall where it cannot be read.
 
     An item's id is its key, or its URI where it lies in another bucket than `home`.
     """
     content = _manifest(s3, manifest)
     bucket = content["sourceBucket"]
-    with Counting(f"objects read from {manifest.uri}") as counting:
+    with ProgressCounter(f"objects read from {manifest.uri}") as counting:
         for row in _rows(s3, content):
             counting.add()
             if str(row.get("IsDeleteMarker")).lower() == "true" or str(row.get("IsLatest")).lower() == "false":
-                findings.leave_out(OLD_VERSION)
+                input_counts.leave_out(OLD_VERSION)
                 continue
             size = int(row["Size"] or 0)
             if (why := selection.why_not(row["Key"], size)) is not None:
-                findings.leave_out(why)
+                input_counts.leave_out(why)
                 continue
             uri = S3Location(bucket, row["Key"]).uri
             etag = f'"{row["ETag"]}"' if row.get("ETag") else None
             item = RunItem(id=row["Key"] if bucket == home else uri, input=uri, etag=etag, size=size)
-            yield Found(item, manifest.uri, 0)
+            yield ListedInput(item, manifest.uri, 0)
 
 
 def _manifest(s3: Any, location: S3Location) -> dict[str, Any]:

@@ -4,15 +4,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.runs.counting import Counting
-from cosmos_batch.cli.runs.findings import Findings
-from cosmos_batch.cli.runs.found import Found
-from cosmos_batch.cli.runs.parallel import in_parallel
+from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
+from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from cosmos_batch.planning.input_files import refuse_size
-from cosmos_batch.planning.runs.problems import Wrong
+from cosmos_batch.planning.runs.line_problems import Wrong
 from cosmos_batch.planning.runs.selection import Selection
 
 HEADS_AT_ONCE = 32
@@ -39,43 +38,45 @@ def listed(s3: Any, prefix: S3Location) -> Iterator[dict[str, Any]]:
         raise
 
 
-def below_prefix(s3: Any, prefix: S3Location, selection: Selection, findings: Findings, home: str) -> Iterator[Found]:
+def below_prefix(
+    s3: Any, prefix: S3Location, selection: Selection, input_counts: InputCounts, home: str
+) -> Iterator[ListedInput]:
     """Yield the objects below a prefix that a run takes, with progress.
 
     An item's id is its key, or its URI where it lies in another bucket than `home`.
     """
     folder = prefix.key[: prefix.key.rfind("/") + 1]
-    with Counting(f"objects listed below {prefix.uri}") as counting:
+    with ProgressCounter(f"objects listed below {prefix.uri}") as counting:
         for content in listed(s3, prefix):
             counting.add()
             key, size = content["Key"], content["Size"]
             why = selection.why_not(key.removeprefix(folder), size)
             if why is not None:
-                findings.leave_out(why)
+                input_counts.leave_out(why)
                 continue
             uri = S3Location(prefix.bucket, key).uri
             item = RunItem(id=key if prefix.bucket == home else uri, input=uri, etag=content["ETag"], size=size)
-            yield Found(item, prefix.uri, 0)
+            yield ListedInput(item, prefix.uri, 0)
 
 
 class NamedObjects:
     """Looks at objects that were named and not listed: whether they exist, their ETags and sizes."""
 
-    def __init__(self, s3: Any, findings: Findings) -> None:
+    def __init__(self, s3: Any, input_counts: InputCounts) -> None:
         self._s3 = s3
-        self._findings = findings
+        self._input_counts = input_counts
         self._looked = 0
         self.unchecked = 0
 
-    def checked(self, founds: Iterable[Found]) -> Iterator[Found]:
+    def checked(self, founds: Iterable[ListedInput]) -> Iterator[ListedInput]:
         """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
         for found, wrong in in_parallel(self._look, self._counted(founds), HEADS_AT_ONCE):
             if wrong is None:
                 yield found
             else:
-                self._findings.refuse(wrong.at(found.source, found.line))
+                self._input_counts.refuse(wrong.at(found.source, found.line))
 
-    def _counted(self, founds: Iterable[Found]) -> Iterator[tuple[Found, bool]]:
+    def _counted(self, founds: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
         """Yield each input, and whether its object is looked at."""
         for found in founds:
             is_named = found.item.input is not None and found.item.etag is None
@@ -84,7 +85,7 @@ class NamedObjects:
             self.unchecked += is_named and not looks
             yield found, looks
 
-    def _look(self, counted: tuple[Found, bool]) -> tuple[Found, Wrong | None]:
+    def _look(self, counted: tuple[ListedInput, bool]) -> tuple[ListedInput, Wrong | None]:
         from botocore.exceptions import ClientError
 
         found, looks = counted

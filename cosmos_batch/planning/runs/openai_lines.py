@@ -9,7 +9,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cosmos_batch.planning.runs.problems import Wrong, WrongLine, unknown_field
+from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine, unknown_field
 
 # Fields of the body, by the parameter that each sets.
 _PARAMETERS = {
