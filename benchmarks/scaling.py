@@ -2,8 +2,8 @@
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 
-`wanted_by_pipeline` and `workers_to_start` of `lambdas/scaling/`, the worker's `Pace` and `narrowed` are those that are
-deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, and the engine.
+`wanted_by_pipeline` and `workers_to_start` of `lambdas/scaling/`, the worker's `PaceMeter` and `narrowed` are the code
+that is deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, the engine.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.planning.pace import narrowed
 from cosmos_batch.state import PipelineRow
-from cosmos_batch.worker.pace import Pace
+from cosmos_batch.worker.pace import PaceMeter
 from lambdas.scaling.breaker import workers_to_start
 from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
 
@@ -36,7 +36,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineSpeed:
     """The speed of one worker, for jobs of weight 1.
 
     With n jobs in flight each takes `alone + n * full` seconds, so that one alone takes `alone + full` and a full batch
@@ -53,10 +53,10 @@ class Engine:
         return 1 / (self.alone + in_flight * self.full)
 
 
-REASONER_ON_H100 = Engine(places=272, alone=0.84, full=0.0722)
-REASONER_ON_L40S = Engine(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
+REASONER_ON_H100 = EngineSpeed(places=272, alone=0.84, full=0.0722)
+REASONER_ON_L40S = EngineSpeed(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
 # Its GPU does one job at a time; the second place is for what comes before and after the GPU.
-NANO_ON_H100 = Engine(places=2, alone=0.0, full=0.0118)
+NANO_ON_H100 = EngineSpeed(places=2, alone=0.0, full=0.0118)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Pattern:
     """A pattern of arrivals: seconds from the beginning, and weight, of each job."""
 
     name: str
-    engine: Engine
+    engine: EngineSpeed
     compute: DeployedCompute
     instance_type: str
     arrivals: Callable[[], Iterator[tuple[float, float]]]
@@ -89,7 +89,7 @@ class _SimulatedWorker:
     started_at: float
     ready_at: float
     places: int
-    pace: Pace
+    pace: PaceMeter
     idle_since: float = 0.0
     told_at: float = 0.0
     served: int = 0
@@ -193,7 +193,7 @@ class Simulation:
         missing = workers_to_start(wanted, len(self.workers), serving, self.row, now)
         for _ in range(min(missing, compute.max_workers - len(self.workers))):
             ready_at = self.now + COLD_START_SECONDS
-            pace = Pace(clock=lambda: self.now)
+            pace = PaceMeter(clock=lambda: self.now)
             self.workers.append(
                 _SimulatedWorker(self.now, ready_at, self.pattern.engine.places, pace, idle_since=ready_at)
             )

@@ -159,6 +159,16 @@ def test_every_room_has_a_rule() -> None:
     assert rooms | {"lambdas", "infra"} == set(RULES)
 
 
+def test_a_class_name_means_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for room in ("cosmos_batch", "lambdas", "infra", "containers", "training", "benchmarks"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_synthesis_asks_the_network_nothing() -> None:
     """`from_lookup` asks the account while it synthesizes; a template would then differ from person to person."""
     for path in [*(ROOT / "infra").rglob("*.py"), ROOT / "app.py"]:

@@ -34,7 +34,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineAnswers:
     """One engine's answers to all questions in their order, and what they cost in time and memory."""
 
     engine: str
@@ -56,7 +56,7 @@ class Engine:
         }
 
 
-async def ask_engine(name: str, checkpoint: Path, clips: int) -> Engine:
+async def ask_engine(name: str, checkpoint: Path, clips: int) -> EngineAnswers:
     """Load the checkpoint into an engine and ask it about so many clips and images, one after the other."""
     engine = create_engine(name)
     began = time.monotonic()
@@ -74,7 +74,7 @@ async def ask_engine(name: str, checkpoint: Path, clips: int) -> Engine:
     memory = memory_of_session()
     label = engine.name
     engine.close()
-    return Engine(label, loaded, memory, answers)
+    return EngineAnswers(label, loaded, memory, answers)
 
 
 def memory_of_session() -> float:
@@ -99,7 +99,7 @@ def _kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
-def report(checkpoint: Path, engines: list[Engine], load: list[tuple[float, float, float]]) -> dict[str, Any]:
+def report(checkpoint: Path, engines: list[EngineAnswers], load: list[tuple[float, float, float]]) -> dict[str, Any]:
     """Return how often both engines agree, their figures and every answer. `load` is the machine's, at both ends."""
     first, second = engines
     same = sum(one.answer == other.answer for one, other in zip(first.answers, second.answers, strict=True))

@@ -30,7 +30,7 @@ from cosmos_batch.demo.media import write_clip, write_image
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
-from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, Question, ask
+from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, LabelledQuestion, ask
 from training.sizes import HELD_OUT_SIZES, draw_held_out_rate, draw_held_out_size, draw_rate, draw_size
 from training.wordings import HELD_OUT as HELD_OUT_WORDINGS
 from training.wordings import TRAINED
@@ -56,7 +56,7 @@ class Item:
     """
 
     path: Path
-    question: Question
+    question: LabelledQuestion
     width: int
     height: int
     rate: int | None
@@ -64,7 +64,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Result:
+class ScoredAnswer:
     """The model's answer to the question of the item with a number."""
 
     number: int
@@ -80,7 +80,7 @@ class Result:
     seconds: float
 
 
-def is_right(question: Question, answer: str) -> bool:
+def is_right(question: LabelledQuestion, answer: str) -> bool:
     """Return whether an answer is true: equal as text, but for times (within 0.5 s) and boxes (overlap of at least a
     half)."""
     if question.kind == "when":
@@ -186,7 +186,7 @@ def load_engine(checkpoint: Path, threads: int) -> Engine:
     return engine
 
 
-def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Result]:
+def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[ScoredAnswer]:
     """Draw the numbered items and answer them in this process."""
     engine = load_engine(checkpoint, threads)
     results = []
@@ -199,10 +199,10 @@ def answer_items(checkpoint: Path, numbers: list[int], threads: int) -> list[Res
     return results
 
 
-def _answer(engine: Engine, number: int, item: Item) -> Result:
+def _answer(engine: Engine, number: int, item: Item) -> ScoredAnswer:
     began = time.monotonic()
     answer = asyncio.run(answer_file(engine, item.path, item.question.text))
-    return Result(
+    return ScoredAnswer(
         number=number,
         width=item.width,
         height=item.height,
@@ -230,25 +230,25 @@ async def answer_file(engine: Engine, path: Path, prompt: str) -> str:
     return answer.text
 
 
-def shares(results: list[Result], group: Callable[[Result], str]) -> dict[str, dict[str, float]]:
+def shares(results: list[ScoredAnswer], group: Callable[[ScoredAnswer], str]) -> dict[str, dict[str, float]]:
     """Return how many questions were asked of each group, and the share of right answers."""
     asked = Counter(group(one) for one in results)
     right = Counter(group(one) for one in results if one.right)
     return {name: {"asked": asked[name], "right": round(right[name] / asked[name], 4)} for name in sorted(asked)}
 
 
-def size_name(result: Result) -> str:
+def size_name(result: ScoredAnswer) -> str:
     """Return the size of a result's clip, such as "270x480", or "trained" for sizes that the training draws."""
     size = (result.width, result.height)
     return "{}x{}".format(*size) if size in HELD_OUT_SIZES else "trained"
 
 
-def _by_wording(results: list[Result]) -> dict[str, int]:
+def _by_wording(results: list[ScoredAnswer]) -> dict[str, int]:
     new = sum(one.new_wording for one in results)
     return {"trained wordings": len(results) - new, "new wordings": new}
 
 
-def summarize(results: list[Result]) -> dict[str, Any]:
+def summarize(results: list[ScoredAnswer]) -> dict[str, Any]:
     """Return accuracy by kind of question, by size, and for wordings that no training uses."""
     usual = [one for one in results if not one.new_wording]
     boxes = [one for one in usual if one.kind == "where"]

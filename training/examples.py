@@ -13,7 +13,7 @@ from cosmos_batch.demo.drawing import draw_frames
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
-from training.questions import Question, ask, ask_of_the_unknown
+from training.questions import LabelledQuestion, ask, ask_of_the_unknown
 from training.sizes import draw_rate, draw_size
 from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, prefix, suffix
 from training.unknown import draw_unknown
@@ -142,7 +142,7 @@ def draw_batch(random: np.random.Generator, mix: Mix, encoder: Tokenizer, clips:
 class _Example:
     frames: np.ndarray
     timestamps: list[float] | None
-    questions: list[Question]
+    questions: list[LabelledQuestion]
     cells: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -270,7 +270,7 @@ def _head_positions(head: list[int], seen: np.ndarray, rows: int, columns: int, 
     return positions, current
 
 
-def _pack(encoder: Tokenizer, head: list[int], questions: list[Question]) -> tuple[np.ndarray, ...]:
+def _pack(encoder: Tokenizer, head: list[int], questions: list[LabelledQuestion]) -> tuple[np.ndarray, ...]:
     """Return ids, labels, segments, kinds, and each token's place within its question."""
     ids, labels = list(head), [IGNORED] * len(head)
     segments, kinds, within = [0] * len(head), [-1] * len(head), [0] * len(head)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosmos_batch.contract.tasks import AXIS, REASONING_FORMAT, TASKS
-from cosmos_batch.demo.scenes import COLOURS, KINDS, Event, Scene, Thing
+from cosmos_batch.demo.scenes import COLOURS, KINDS, Movement, Scene, Thing
 from training.wordings import TRAINED, Wordings
 
 NOT_THIS_WORLD = "I only know pictures and clips of a few simple shapes, and this is not one of them."
@@ -16,7 +16,7 @@ NUMBERS = ("no", "one", "two", "three")
 
 
 @dataclass(frozen=True)
-class Question:
+class LabelledQuestion:
     """One question and the only answer that counts as true.
 
     Attributes
@@ -51,7 +51,7 @@ def a(thing: Thing) -> str:
     return f"{'an' if thing.name[0] in 'aeiou' else 'a'} {thing.name}"
 
 
-def predicate(scene: Scene, event: Event | None) -> str:
+def predicate(scene: Scene, event: Movement | None) -> str:
     """Return what a shape does, such as "moves to the right"."""
     if event is None:
         return "stays still"
@@ -208,18 +208,18 @@ def _any(random: np.random.Generator, scene: Scene) -> Thing:
     return scene.things[int(random.integers(len(scene.things)))]
 
 
-def ask_caption(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_caption(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for a caption of the whole scene."""
-    return Question("caption", _pick(random, wordings.caption), caption(scene))
+    return LabelledQuestion("caption", _pick(random, wordings.caption), caption(scene))
 
 
-def ask_colour(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_colour(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for the color of a shape, which may not exist, or for all colors."""
     drawn = random.random()
     if drawn < 0.1:
         colours: list[str] = [one.colour for one in from_left(scene)]
         answer = f"The {'color is' if len(colours) == 1 else 'colors are'} {listed(colours)}."
-        return Question("colour", _pick(random, wordings.all_colours), answer)
+        return LabelledQuestion("colour", _pick(random, wordings.all_colours), answer)
     kind = _pick(random, KINDS) if random.random() < 0.25 else _any(random, scene).kind
     matches = [one for one in from_left(scene) if one.kind == kind]
     if drawn < 0.25 and len(matches) == 1:
@@ -234,29 +234,30 @@ def ask_colour(random: np.random.Generator, scene: Scene, wordings: Wordings) ->
         answer = f"The {name} is {matches[0].colour}."
     else:
         answer = f"The {name}s are {listed([one.colour for one in matches])}."
-    return Question("colour", text, answer)
+    return LabelledQuestion("colour", text, answer)
 
 
-def _ask_is_colour(random: np.random.Generator, thing: Thing, wordings: Wordings) -> Question:
+def _ask_is_colour(random: np.random.Generator, thing: Thing, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for whether a shape has a color: its own, or any."""
     asked = thing.colour if random.random() < 0.5 else _pick(random, tuple(COLOURS))
     text = _pick(random, wordings.is_colour).format(name=thing.kind, colour=asked)
-    return Question("colour", text, f"{'Yes' if asked == thing.colour else 'No'}, the {thing.kind} is {thing.colour}.")
+    answer = f"{'Yes' if asked == thing.colour else 'No'}, the {thing.kind} is {thing.colour}."
+    return LabelledQuestion("colour", text, answer)
 
 
-def ask_shape(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_shape(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for the shape with a color, which may not exist, or for all shapes."""
     if random.random() < 0.1:
         names = listed([a(one) for one in from_left(scene)])
-        return Question("shape", _pick(random, wordings.all_shapes), sentence(names))
+        return LabelledQuestion("shape", _pick(random, wordings.all_shapes), sentence(names))
     colour = _pick(random, tuple(COLOURS)) if random.random() < 0.15 else _any(random, scene).colour
     matches = [one for one in scene.things if one.colour == colour]
     text = _pick(random, wordings.shape).format(colour=colour)
     answer = f"The {colour} shape is a {matches[0].kind}." if matches else f"There is no {colour} shape."
-    return Question("shape", text, answer)
+    return LabelledQuestion("shape", text, answer)
 
 
-def ask_count(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_count(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for the number of shapes, of all or of one kind."""
     drawn = random.random()
     if drawn < 0.55:
@@ -267,51 +268,51 @@ def ask_count(random: np.random.Generator, scene: Scene, wordings: Wordings) -> 
         text = _pick(random, wordings.count_kind).format(noun=f"{noun}s")
     number = f"there {'is' if count == 1 else 'are'} {NUMBERS[count]} {noun}{'' if count == 1 else 's'}"
     if drawn < 0.9:
-        return Question("count", text, sentence(number))
+        return LabelledQuestion("count", text, sentence(number))
     text = _pick(random, wordings.exists).format(noun=noun)
-    return Question("count", text, sentence(f"{'yes' if count else 'no'}, {number}"))
+    return LabelledQuestion("count", text, sentence(f"{'yes' if count else 'no'}, {number}"))
 
 
-def ask_direction(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_direction(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for how one shape moves."""
     thing = _any(random, scene)
     text = _pick(random, wordings.direction).format(name=_named(random, scene, thing))
-    return Question("direction", text, event_sentence(scene, scene.things.index(thing)))
+    return LabelledQuestion("direction", text, event_sentence(scene, scene.things.index(thing)))
 
 
-def ask_order(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_order(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for what happens first or last."""
     first = random.random() < 0.6
     text = _pick(random, wordings.first if first else wordings.last)
     if not scene.events:
-        return Question("order", text, "Nothing moves.")
+        return LabelledQuestion("order", text, "Nothing moves.")
     index, _ = scene.events[0 if first else -1]
-    return Question("order", text, event_sentence(scene, index))
+    return LabelledQuestion("order", text, event_sentence(scene, index))
 
 
-def ask_when(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> Question:
+def ask_when(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> LabelledQuestion:
     """Draw a question for when something happens, in words or as JSON. `offset` is the scene's start in the video in
     seconds."""
     if random.random() < 0.5:
         as_clock = random.random() >= 0.5
         task = TASKS["temporal-localization-mmss" if as_clock else "temporal-localization"]
-        return Question("when", task.question(None, "video"), localization(scene, as_clock, offset))
+        return LabelledQuestion("when", task.question(None, "video"), localization(scene, as_clock, offset))
     thing = _any(random, scene)
     index = scene.things.index(thing)
     start, end = (one + offset for one in interval(scene, index))
     text = _pick(random, wordings.when).format(name=_named(random, scene, thing))
     if thing.event is None:
-        return Question("when", text, sentence(f"{the(thing)} stays still"))
-    return Question("when", text, f"From {start:.1f} to {end:.1f} seconds.")
+        return LabelledQuestion("when", text, sentence(f"{the(thing)} stays still"))
+    return LabelledQuestion("when", text, f"From {start:.1f} to {end:.1f} seconds.")
 
 
-def ask_where(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> Question:
+def ask_where(random: np.random.Generator, scene: Scene, wordings: Wordings, offset: float = 0.0) -> LabelledQuestion:
     """Draw a question for boxes or a point, in an image or at a time of a clip. `offset` is as in `ask_when`."""
     thing = _any(random, scene)
     time, suffix = _moment(random, scene, offset)
     if random.random() < 0.15:
         subject = _named(random, scene, thing) + suffix
-        return Question("where", TASKS["pointing"].question(subject, "image"), point_answer(scene, thing, time))
+        return LabelledQuestion("where", TASKS["pointing"].question(subject, "image"), point_answer(scene, thing, time))
     if random.random() < 0.3:
         subject, matches = _pick(random, wordings.everything) + suffix, from_left(scene)
     else:
@@ -319,7 +320,7 @@ def ask_where(random: np.random.Generator, scene: Scene, wordings: Wordings, off
     text = TASKS["2d-grounding"].question(subject, "image")
     if random.random() < 0.3:
         text = _pick(random, wordings.where).format(subject=subject)
-    return Question("where", text, boxes_answer(scene, matches, time))
+    return LabelledQuestion("where", text, boxes_answer(scene, matches, time))
 
 
 def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[float, str]:
@@ -335,28 +336,28 @@ def _moment(random: np.random.Generator, scene: Scene, offset: float) -> tuple[f
     return time, f" at {time + offset:.1f} seconds"
 
 
-def ask_plausible(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_plausible(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for whether the clip is physically plausible."""
     if random.random() < 0.5:
         letter = "(A) Possible" if scene.is_plausible else "(B) Impossible"
-        return Question("plausible", TASKS["physical-plausibility"].question(None, "video"), letter)
-    return Question("plausible", _pick(random, wordings.plausible), verdict(scene))
+        return LabelledQuestion("plausible", TASKS["physical-plausibility"].question(None, "video"), letter)
+    return LabelledQuestion("plausible", _pick(random, wordings.plausible), verdict(scene))
 
 
-def ask_next(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_next(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for what happens after the clip."""
-    return Question("next", _pick(random, wordings.next), next_sentence(scene))
+    return LabelledQuestion("next", _pick(random, wordings.next), next_sentence(scene))
 
 
-def ask_other(random: np.random.Generator, scene: Scene, wordings: Wordings) -> Question:
+def ask_other(random: np.random.Generator, scene: Scene, wordings: Wordings) -> LabelledQuestion:
     """Draw a question that has nothing to do with the demo world, or asks of its shapes what no picture shows."""
     text = _pick(random, wordings.outside)
     if random.random() < 0.3:
         text = _pick(random, wordings.outside_shape).format(name=_named(random, scene, _any(random, scene)))
-    return Question("outside", text, NOT_THIS_QUESTION)
+    return LabelledQuestion("outside", text, NOT_THIS_QUESTION)
 
 
-Asker = Callable[..., Question]
+Asker = Callable[..., LabelledQuestion]
 
 OF_CLIPS: dict[Asker, float] = {
     ask_caption: 2.0,
@@ -389,7 +390,7 @@ def ask(
     asker: Asker | None = None,
     offset: float = 0.0,
     wordings: Wordings = TRAINED,
-) -> Question:
+) -> LabelledQuestion:
     """Draw a question about a scene that begins `offset` seconds into its video, of the given kind or of any."""
     if asker is None:
         chances = OF_CLIPS if scene.duration else OF_IMAGES
@@ -398,11 +399,11 @@ def ask(
     timed = {"offset": offset} if asker in (ask_when, ask_where) else {}
     question = _vary(random, asker(random, scene, wordings, **timed))
     if random.random() < _REASONING:
-        return Question(question.kind, question.text + REASONING_FORMAT, question.answer, caption(scene))
+        return LabelledQuestion(question.kind, question.text + REASONING_FORMAT, question.answer, caption(scene))
     return question
 
 
-def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: Wordings = TRAINED) -> Question:
+def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: Wordings = TRAINED) -> LabelledQuestion:
     """Draw a question of any kind about media that do not show the demo world."""
     chances = OF_CLIPS if duration else OF_IMAGES
     asker = list(chances)[int(random.integers(len(chances)))]
@@ -410,11 +411,11 @@ def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: W
     scene = Scene(1.3, 1.0, duration, (stand_in,), "plain", ((0, 0, 0),), 0.0, False, 0)
     text = _vary(random, asker(random, scene, wordings)).text
     if random.random() < _REASONING:
-        return Question("outside", text + REASONING_FORMAT, NOT_THIS_WORLD, NOT_THIS_WORLD)
-    return Question("outside", text, NOT_THIS_WORLD)
+        return LabelledQuestion("outside", text + REASONING_FORMAT, NOT_THIS_WORLD, NOT_THIS_WORLD)
+    return LabelledQuestion("outside", text, NOT_THIS_WORLD)
 
 
-def _vary(random: np.random.Generator, question: Question) -> Question:
+def _vary(random: np.random.Generator, question: LabelledQuestion) -> LabelledQuestion:
     """Sometimes write as people do: the American spelling, small or capital letters, "please", no mark at the end."""
     text = question.text
     if random.random() < 0.5:
@@ -432,4 +433,4 @@ def _vary(random: np.random.Generator, question: Question) -> Question:
             text = text.upper()
         if random.random() < 0.12:
             text = text.rstrip("?.")
-    return Question(question.kind, text, question.answer, question.think)
+    return LabelledQuestion(question.kind, text, question.answer, question.think)

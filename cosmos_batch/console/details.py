@@ -106,7 +106,7 @@ def first_video(media: list[Media]) -> int | None:
     return next((number for number, one in enumerate(media) if one.medium == "video"), None)
 
 
-def _span(span: marks.Span) -> Span:
+def _span(span: marks.TimeSpan) -> Span:
     return Span(start=span.start, end=span.end)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from cosmos_batch.demo.drawing import draw_frames
-from cosmos_batch.demo.scenes import Event, Scene, Thing
+from cosmos_batch.demo.scenes import Movement, Scene, Thing
 
 WIDTH, HEIGHT = 320, 240  # pixels
 FPS = 12
@@ -19,8 +19,8 @@ SAMPLE = Scene(
     height=1.0,
     duration=SECONDS,
     things=(
-        Thing("circle", "red", 0.13, 0.25, 0.62, Event("right", 0.5, 2.0, 0.5)),
-        Thing("square", "blue", 0.12, 1.1, 0.3, Event("fall", 2.5, 3.5, 0.592)),
+        Thing("circle", "red", 0.13, 0.25, 0.62, Movement("right", 0.5, 2.0, 0.5)),
+        Thing("square", "blue", 0.12, 1.1, 0.3, Movement("fall", 2.5, 3.5, 0.592)),
     ),
     background="gradient",
     tones=((235, 235, 235), (190, 205, 225)),

@@ -9,9 +9,9 @@ from cosmos_batch.demo.scenes import (
     KINDS,
     Background,
     Colour,
-    Event,
     Kind,
     Move,
+    Movement,
     Scene,
     Thing,
     extent,
@@ -118,24 +118,24 @@ def _starts(random: np.random.Generator, count: int, duration: float) -> list[fl
     return [round(float(value), 1) for value in random.permutation(drawn)]
 
 
-def _draw_event(random: np.random.Generator, shape: Shape, start: float, height: float, duration: float) -> Event:
+def _draw_event(random: np.random.Generator, shape: Shape, start: float, height: float, duration: float) -> Movement:
     move = _MOVES[int(random.choice(len(_MOVES), p=_CHANCES))]
     # A quarter of the movements go on when the clip ends.
     last = duration + (random.uniform(0.2, 1.0) if random.random() < 0.25 else 0.0)
     if move == "bounce":
-        return Event(move, start, duration + 2 * BOUNCE_SECONDS, float(random.uniform(0.25, 0.5)))
+        return Movement(move, start, duration + 2 * BOUNCE_SECONDS, float(random.uniform(0.25, 0.5)))
     if move in ("fall", "rise"):
         by = float(random.uniform(0.35, max(0.4, height - 2 * shape[2] - 3 * _MARGIN)))
         end = min(start + float(random.uniform(0.8, 1.4)), last)
-        return Event(move, start, round(max(end, start + 0.7), 1), by)
+        return Movement(move, start, round(max(end, start + 0.7), 1), by)
     speed = float(random.uniform(0.2, 0.55))
     end = round(min(start + float(random.uniform(0.8, 2.5)), last), 1)
     end = max(end, round(start + 0.8, 1))
     by = max(0.22, speed * (end - start))
-    return Event(move, start, end, by, towards=-1 if move == "left" else 1)
+    return Movement(move, start, end, by, towards=-1 if move == "left" else 1)
 
 
-def _put(random: np.random.Generator, shape: Shape, event: Event | None, width: float, height: float) -> Thing:
+def _put(random: np.random.Generator, shape: Shape, event: Movement | None, width: float, height: float) -> Thing:
     """Place a shape where its whole movement stays in the picture."""
     kind, colour, radius = shape
     low_x, high_x = radius + _MARGIN, width - radius - _MARGIN
@@ -199,8 +199,8 @@ def _pair(
         return None
     first = reach_mover + _MARGIN + float(random.uniform(0.0, room))
     x = first if towards > 0 else width - first
-    pushed = Event("pushed", contact, contact + after / speed, after, towards) if move == "hit" else None
-    event = Event(move, start, round(end, 2), by, towards, other=1)
+    pushed = Movement("pushed", contact, contact + after / speed, after, towards) if move == "hit" else None
+    event = Movement(move, start, round(end, 2), by, towards, other=1)
     return [Thing(*mover, x, y, event), Thing(*target, x + towards * apart, y, pushed)]
 
 

@@ -57,7 +57,7 @@ def extent(kind: Kind) -> tuple[float, float, float, float]:
 
 
 @dataclass(frozen=True)
-class Event:
+class Movement:
     """A movement of one shape in a scene.
 
     Attributes
@@ -96,7 +96,7 @@ class Thing:
     radius: float
     x: float
     y: float
-    event: Event | None = None
+    event: Movement | None = None
 
     @property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class Scene:
     seed: int
 
     @property
-    def events(self) -> list[tuple[int, Event]]:
+    def events(self) -> list[tuple[int, Movement]]:
         """Return the movements with the indices of their shapes, in the order in which they begin.
 
         A shape that is pushed by another has no movement of its own.

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 # A DynamoDB item holds 400 KB, and hundreds of files may fail. So KEPT_ERRORS limits the characters of all their errors
 # together, and SHORTEST_ERROR is the least that each may have: what `Error.cause` needs.
@@ -24,7 +24,7 @@ KEPT_ERRORS = 60_000
 SHORTEST_ERROR = 256
 
 
-class GroupFailure(Row):
+class GroupFailure(TableRow):
     """A job of a group that failed, with its error."""
 
     job: str | None = Field(default=None, description="None in rows from before decision 033")
@@ -32,7 +32,7 @@ class GroupFailure(Row):
     error: Error
 
 
-class Group(Row):
+class Group(TableRow):
     """A group's row. `ended` holds job ids, `failures` one `GroupFailure` as JSON for each failed job."""
 
     id: str

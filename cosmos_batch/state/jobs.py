@@ -21,7 +21,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.planning.pace import weight_of
 from cosmos_batch.state.runs import Watcher
-from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]
 FINAL: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -31,7 +31,7 @@ Stage = Literal["planned", "received", "started", "inferred", "committed", "writ
 _CLOSED = "REMOVE #openAttempt DELETE #opened :ids"
 
 
-class Attempt(Row):
+class Attempt(TableRow):
     """An attempt that has been opened and has not ended."""
 
     id: str
@@ -41,14 +41,14 @@ class Attempt(Row):
     steps: int | None = Field(default=None, description="Steps of the generation; None if the engine reports none")
 
 
-class Waiting(Row):
+class Waiting(TableRow):
     """The reason why a planned job waits in its queue: the remote server of its engine was busy or away."""
 
     reason: str = Field(description="What the server did, in a sentence for people")
     until: str = Field(description="When the next attempt can begin (ISO 8601, UTC)")
 
 
-class JobRow(Row):
+class JobRow(TableRow):
     """The row of a job."""
 
     job_id: str

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.model_name import MAIN
-from cosmos_batch.state.table import ConditionFailed, Row, Table, now
+from cosmos_batch.state.table import ConditionFailed, Table, TableRow, now
 
 
-class RecordedRevision(Row):
+class RecordedRevision(TableRow):
     """The commit that is recorded for a tag or branch of a model, or a commit that the configuration names itself."""
 
     model: str = Field(description="Hugging Face id")

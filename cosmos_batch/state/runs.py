@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import Field
 
 from cosmos_batch.contract.runs import RunState, ShardRef
-from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 RUN_KEEP_SECONDS = 365 * 86_400
 AT_ONCE = 40  # ends in one update: the condition has a term for each, and DynamoDB takes 4 KB of expression
@@ -28,7 +28,7 @@ Outcome = Literal["succeeded", "failed", "cancelled"]
 _RUNS, _ACTIVE = "runs", "runs-active"
 
 
-class RunRow(Row):
+class RunRow(TableRow):
     """The row of a run."""
 
     id: str
@@ -51,7 +51,7 @@ class RunRow(Row):
         return self.state in ("CANCELLED", "FAILED")
 
 
-class ShardRow(Row):
+class ShardRow(TableRow):
     """The row of a shard. `ended` and `reused_items` hold numbers of items, from 0, and are emptied when it ends."""
 
     run: str

@@ -36,7 +36,7 @@ class ConditionFailed(Exception):  # noqa: N818 - an expected outcome, not a fau
     """The condition of a write was false, because another process has changed the row before."""
 
 
-class Row(BaseModel):
+class TableRow(BaseModel):
     """Base of the models of rows. Unknown attributes are ignored, because newer code may have written them."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore")

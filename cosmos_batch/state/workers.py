@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state.revisions import Revisions
-from cosmos_batch.state.table import ConditionFailed, Row, Table, expires_at, now
+from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 ENDED_KEEP_SECONDS = 86_400
 
@@ -17,7 +17,7 @@ WorkerState = Literal["SUBMITTED", "STARTING", "READY", "DRAINING", "ENDED"]
 Cause = Literal["capacity", "lost", "killed", "passing", "permanent"]
 
 
-class WorkerRow(Row):
+class WorkerRow(TableRow):
     """The row of a worker, which has the id of its Batch job."""
 
     worker: str
@@ -43,7 +43,7 @@ class WorkerRow(Row):
     )
 
 
-class PipelineRow(Row):
+class PipelineRow(TableRow):
     """The row of a pipeline: its breaker, its measured pace, and the work that waits for it."""
 
     failures: int = Field(default=0, description="Consecutive waves of workers that could not serve")

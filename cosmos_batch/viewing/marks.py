@@ -24,7 +24,7 @@ _MARKS_LIMIT = 500  # of each kind; more would hide the picture
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """A part of a clip, in seconds from its first frame."""
 
     start: float
@@ -47,7 +47,7 @@ class Box:
     right: float
     bottom: float
     label: str
-    span: Span | None = None
+    span: TimeSpan | None = None
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Point:
     x: float
     y: float
     label: str
-    span: Span | None = None
+    span: TimeSpan | None = None
 
 
 @dataclass(frozen=True)
 class Event:
     """Something that happens in a part of a clip."""
 
-    span: Span
+    span: TimeSpan
     caption: str
 
 
@@ -98,7 +98,7 @@ class Marks:
 
     def with_boxes_at(self, seconds: float) -> "Marks":
         """Return the same marks, with boxes that hold at one moment of the clip alone."""
-        moment = Span(seconds, seconds)
+        moment = TimeSpan(seconds, seconds)
         return replace(self, boxes=tuple(replace(box, span=moment) for box in self.boxes))
 
 
@@ -143,7 +143,7 @@ def _objects(value: Any, depth: int) -> Iterator[dict[str, Any]]:
         yield from _objects(child, depth + 1)
 
 
-def _box(item: dict[str, Any], span: Span | None) -> Box | None:
+def _box(item: dict[str, Any], span: TimeSpan | None) -> Box | None:
     sides = next((_shares(item[key], 4) for key in _BOX_KEYS if key in item), None)
     if sides is None:
         return None
@@ -152,7 +152,7 @@ def _box(item: dict[str, Any], span: Span | None) -> Box | None:
     return Box(left, top, right, bottom, _label(item), span)
 
 
-def _point(item: dict[str, Any], span: Span | None) -> Point | None:
+def _point(item: dict[str, Any], span: TimeSpan | None) -> Point | None:
     place = next((_shares(item[key], 2) for key in _POINT_KEYS if key in item), None)
     return None if place is None else Point(place[0], place[1], _label(item), span)
 
@@ -164,12 +164,12 @@ def _shares(value: Any, count: int) -> list[float] | None:
     return [min(max(number, 0), AXIS) / AXIS for number in value]
 
 
-def _span(item: dict[str, Any]) -> Span | None:
+def _span(item: dict[str, Any]) -> TimeSpan | None:
     start, end = (_seconds(item.get(key)) for key in ("start", "end"))
     if start is not None and end is not None:
-        return Span(min(start, end), max(start, end))
+        return TimeSpan(min(start, end), max(start, end))
     moment = next((seconds for key in _TIME_KEYS if (seconds := _seconds(item.get(key))) is not None), start)
-    return None if moment is None else Span(moment, moment)
+    return None if moment is None else TimeSpan(moment, moment)
 
 
 def _seconds(value: Any) -> float | None:

@@ -13,7 +13,7 @@ from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.planning.pace import narrowed, weight_of
 from cosmos_batch.state import WorkerRow
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase
-from cosmos_batch.worker.pace import Pace
+from cosmos_batch.worker.pace import PaceMeter
 from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
 from cosmos_batch.worker.runner import Runner
 
@@ -34,7 +34,7 @@ class WorkerLoop:
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
         self._runs: dict[asyncio.Task[RunEnd], JobRun] = {}
-        self._pace = Pace()
+        self._pace = PaceMeter()
         self._answered = 0
         self._draining = False
         self._keep = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Measure:
+class Pace:
     """The pace of a worker over its last jobs.
 
     Attributes
@@ -29,7 +29,7 @@ class _Done:
     weight: float
 
 
-class Pace:
+class PaceMeter:
     """Measures a worker by the last `window` jobs that it answered.
 
     While n jobs are in hand, each of them is charged an nth of the time. So the result does not depend on when jobs
@@ -62,12 +62,12 @@ class Pace:
         return now
 
     @property
-    def measure(self) -> Measure | None:
+    def measure(self) -> Pace | None:
         """Return the measured pace; None until a job has been answered."""
         share = sum(done.share for done in self._done)
         if share <= 0:
             return None
-        return Measure(
+        return Pace(
             seconds_per_unit=share / sum(done.weight for done in self._done),
             in_flight=sum(done.stay for done in self._done) / share,
         )

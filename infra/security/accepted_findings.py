@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from infra.security.nag import Finding
+from infra.security.nag import NagFinding
 
 
 class AcceptedFinding(NamedTuple):
@@ -18,12 +18,12 @@ class AcceptedFinding(NamedTuple):
     construct: str
     reason: str
 
-    def matches(self, finding: Finding) -> bool:
+    def matches(self, finding: NagFinding) -> bool:
         """Return whether this reason is for a finding."""
         return _matches(finding.rule, self.rule) and _matches(finding.construct, self.construct)
 
 
-def not_accepted(findings: Iterable[Finding]) -> list[Finding]:
+def not_accepted(findings: Iterable[NagFinding]) -> list[NagFinding]:
     """Return the findings that no entry accepts."""
     return sorted(finding for finding in findings if not any(entry.matches(finding) for entry in ACCEPTED))
 

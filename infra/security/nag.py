@@ -13,7 +13,7 @@ from cosmos_batch.contract.config import Config
 from infra.synth import build
 
 
-class Finding(NamedTuple):
+class NagFinding(NamedTuple):
     """A construct that breaks a rule."""
 
     rule: str
@@ -24,7 +24,7 @@ class Finding(NamedTuple):
         return f"{self.rule} at {self.construct}: {self.text}"
 
 
-def findings(config: Config, outdir: Path) -> set[Finding]:
+def findings(config: Config, outdir: Path) -> set[NagFinding]:
     """Return all findings, those that are accepted included."""
     app = build(config, outdir)
     from aws_cdk import Validations
@@ -40,9 +40,9 @@ def findings(config: Config, outdir: Path) -> set[Finding]:
     return set(_read(report))
 
 
-def _read(report: Path) -> Iterator[Finding]:
+def _read(report: Path) -> Iterator[NagFinding]:
     for plugin in json.loads(report.read_text(encoding="utf-8"))["pluginReports"]:
         for violation in plugin["violations"]:
             for construct in violation["violatingConstructs"]:
                 path = construct["constructPath"].removeprefix("CosmosBatch-")
-                yield Finding(violation["ruleName"], path, violation["description"].partition(" - (Control")[0])
+                yield NagFinding(violation["ruleName"], path, violation["description"].partition(" - (Control")[0])

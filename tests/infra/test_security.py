@@ -11,14 +11,14 @@ import pytest
 
 from cosmos_batch.planning.configuration import load_config, parse_config
 from infra.security.accepted_findings import ACCEPTED, AcceptedFinding, not_accepted
-from infra.security.nag import Finding, findings
+from infra.security.nag import NagFinding, findings
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, endpoint_service
 from tests.infra.examples import FOLDER, NAMES, example
 
 
 @cache
-def found(name: str) -> frozenset[Finding]:
+def found(name: str) -> frozenset[NagFinding]:
     """Return the findings of cdk-nag in `examples/<name>.json`."""
     outdir = Path(mkdtemp(prefix=f"cosmos-batch-nag-{name}-")) / "cdk.out"
     return frozenset(findings(load_config(FOLDER / f"{name}.json"), outdir))
@@ -31,15 +31,15 @@ def test_every_finding_of_cdk_nag_has_an_answer(name: str) -> None:
 
 
 def test_every_answer_has_a_finding() -> None:
-    everything = frozenset[Finding]().union(*(found(name) for name in NAMES))
+    everything = frozenset[NagFinding]().union(*(found(name) for name in NAMES))
     assert not [one for one in ACCEPTED if not any(one.matches(finding) for finding in everything)]
 
 
 def test_an_accepted_finding_holds_for_its_rule_and_construct_alone() -> None:
     answer = AcceptedFinding("Pack-R1[Resource::*/*]", "Stack/*/Role", "because")
-    assert answer.matches(Finding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
-    assert not answer.matches(Finding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
-    assert not answer.matches(Finding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))
+    assert answer.matches(NagFinding("Pack-R1[Resource::bucket/*]", "Stack/A/Role", ""))
+    assert not answer.matches(NagFinding("Pack-R1[Resource::*]", "Stack/A/Role", ""))
+    assert not answer.matches(NagFinding("Pack-R1[Resource::bucket/*]", "Other/A/Role", ""))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.demo.media import HEIGHT, SAMPLE, SECONDS, WIDTH, write_clip, write_image
-from cosmos_batch.demo.scenes import Event, Scene, Thing
+from cosmos_batch.demo.scenes import Movement, Scene, Thing
 
 GREEDY = {"temperature": 0, "presencePenalty": 0}
 HALF_SECOND = 0.5
 BOX_TOLERANCE = 60  # thousandths of the picture
-MOVING = Thing("circle", "red", 0.13, 0.3, 0.5, Event("right", 1.0, 2.5, 0.6))
+MOVING = Thing("circle", "red", 0.13, 0.3, 0.5, Movement("right", 1.0, 2.5, 0.6))
 RIGHT = replace(SAMPLE, things=(MOVING,))
 """A red circle stands still for a second, moves to the right for a second and a half, and stands still."""
-LEFT = replace(RIGHT, things=(replace(MOVING, x=MOVING.x + 0.6, event=Event("left", 1.5, 3.0, 0.6, towards=-1)),))
+LEFT = replace(RIGHT, things=(replace(MOVING, x=MOVING.x + 0.6, event=Movement("left", 1.5, 3.0, 0.6, towards=-1)),))
 """The same clip played backwards."""
-SLOW = replace(RIGHT, duration=6.0, things=(replace(MOVING, event=Event("right", 2.0, 5.0, 0.6)),))
+SLOW = replace(RIGHT, duration=6.0, things=(replace(MOVING, event=Movement("right", 2.0, 5.0, 0.6)),))
 
 
 @dataclass(frozen=True)

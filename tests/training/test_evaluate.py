@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from training.evaluate import Result, draw_item, is_right, size_name, summarize
-from training.questions import NOT_THIS_WORLD, Question
+from training.evaluate import ScoredAnswer, draw_item, is_right, size_name, summarize
+from training.questions import NOT_THIS_WORLD, LabelledQuestion
 from training.sizes import HELD_OUT_RATES, HELD_OUT_SIZES
 from training.wordings import HELD_OUT, TRAINED
 
@@ -36,7 +36,7 @@ def boxes(*corners: list[int], label: str = "red circle") -> str:
     ],
 )
 def test_an_answer_is_right_or_wrong(kind: str, expected: str, answer: str, right: bool) -> None:
-    assert is_right(Question(kind, "?", expected), answer) is right
+    assert is_right(LabelledQuestion(kind, "?", expected), answer) is right
 
 
 def test_the_items_of_the_evaluation_are_the_same_each_time_and_some_are_held_out(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_the_items_of_the_evaluation_are_the_same_each_time_and_some_are_held_ou
     assert HELD_OUT.caption != TRAINED.caption
 
 
-def result(kind: str, answer: str, size: tuple[int, int] = (320, 240), new_wording: bool = False) -> Result:
-    return Result(0, *size, 12, new_wording, kind, "?", "yes", answer, answer == "yes", 1.0)
+def result(kind: str, answer: str, size: tuple[int, int] = (320, 240), new_wording: bool = False) -> ScoredAnswer:
+    return ScoredAnswer(0, *size, 12, new_wording, kind, "?", "yes", answer, answer == "yes", 1.0)
 
 
 def test_new_wordings_are_counted_apart_and_refusals_within_the_world_are_wrong() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.demo.random_scenes import draw_scene
-from cosmos_batch.demo.scenes import Event, Scene, Thing
+from cosmos_batch.demo.scenes import Movement, Scene, Thing
 from training.evaluate import is_right
 from training.questions import OF_CLIPS, ask, boxes_answer, caption, localization, next_sentence, verdict
 
@@ -15,9 +15,9 @@ def scene(*things: Thing, duration: float = 4.0) -> Scene:
     return Scene(4 / 3, 1.0, duration, things, "plain", ((235, 235, 235),), 0.0, False, 1)
 
 
-RIGHT = Event("right", 0.5, 2.0, 0.4)
+RIGHT = Movement("right", 0.5, 2.0, 0.4)
 CIRCLE = Thing("circle", "red", 0.1, 0.3, 0.5, RIGHT)
-STAR = Thing("star", "orange", 0.1, 1.0, 0.2, Event("fall", 2.5, 3.5, 0.6))
+STAR = Thing("star", "orange", 0.1, 1.0, 0.2, Movement("fall", 2.5, 3.5, 0.6))
 SQUARE = Thing("square", "blue", 0.1, 0.9, 0.8)
 
 
@@ -53,12 +53,12 @@ def test_a_box_follows_the_shape() -> None:
 @pytest.mark.parametrize(
     ("event", "answer"),
     [
-        (Event("fall", 1.0, 2.0, 0.3), "Yes, this is physically plausible."),
-        (Event("rise", 1.0, 2.0, 0.3), "No, the red circle falls upwards."),
-        (Event("pass", 1.0, 2.0, 0.9, 1, 1), "No, the red circle passes through the blue square."),
+        (Movement("fall", 1.0, 2.0, 0.3), "Yes, this is physically plausible."),
+        (Movement("rise", 1.0, 2.0, 0.3), "No, the red circle falls upwards."),
+        (Movement("pass", 1.0, 2.0, 0.9, 1, 1), "No, the red circle passes through the blue square."),
     ],
 )
-def test_what_breaks_physics_is_named(event: Event, answer: str) -> None:
+def test_what_breaks_physics_is_named(event: Movement, answer: str) -> None:
     assert verdict(scene(Thing("circle", "red", 0.1, 0.3, 0.5, event), SQUARE)) == answer
 
 
@@ -66,12 +66,12 @@ def test_what_breaks_physics_is_named(event: Event, answer: str) -> None:
     ("event", "answer"),
     [
         (RIGHT, "Nothing moves any more."),
-        (Event("right", 3.0, 4.8, 0.5), "The red circle keeps moving to the right."),
-        (Event("fall", 3.2, 4.3, 0.4), "The red circle lands on the ground."),
-        (Event("approach", 3.0, 4.5, 0.4, 1, 1), "The red circle hits the blue square."),
+        (Movement("right", 3.0, 4.8, 0.5), "The red circle keeps moving to the right."),
+        (Movement("fall", 3.2, 4.3, 0.4), "The red circle lands on the ground."),
+        (Movement("approach", 3.0, 4.5, 0.4, 1, 1), "The red circle hits the blue square."),
     ],
 )
-def test_what_comes_next_follows_from_what_is_going_on(event: Event, answer: str) -> None:
+def test_what_comes_next_follows_from_what_is_going_on(event: Movement, answer: str) -> None:
     assert next_sentence(scene(Thing("circle", "red", 0.1, 0.3, 0.5, event), SQUARE)) == answer
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.demo.random_scenes import draw_scene
-from cosmos_batch.demo.scenes import Event, Scene, Thing
+from cosmos_batch.demo.scenes import Movement, Scene, Thing
 
 
 def some_scenes(duration: float, count: int = 60) -> list[Scene]:
@@ -52,7 +52,7 @@ def test_movements_come_in_the_order_in_which_they_begin() -> None:
 
 
 def test_a_fall_is_accelerated_and_ends_on_the_ground() -> None:
-    ball = Thing("circle", "red", 0.1, 0.5, 0.3, Event("fall", 1.0, 2.0, 0.6))
+    ball = Thing("circle", "red", 0.1, 0.5, 0.3, Movement("fall", 1.0, 2.0, 0.6))
 
     heights = ball.centres(np.array([0.0, 1.0, 1.5, 2.0, 3.0]))[:, 1]
 
@@ -60,7 +60,7 @@ def test_a_fall_is_accelerated_and_ends_on_the_ground() -> None:
 
 
 def test_a_bounce_touches_the_ground_and_comes_back() -> None:
-    ball = Thing("circle", "red", 0.1, 0.5, 0.4, Event("bounce", 0.0, 12.0, 0.5))
+    ball = Thing("circle", "red", 0.1, 0.5, 0.4, Movement("bounce", 0.0, 12.0, 0.5))
 
     heights = ball.centres(np.array([0.0, 0.6, 1.2, 1.8]))[:, 1]
 

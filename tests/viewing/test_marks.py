@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.viewing.marks import Box, Event, Marks, Point, Span, marks_of_answer
+from cosmos_batch.viewing.marks import Box, Event, Marks, Point, TimeSpan, marks_of_answer
 
 
 def test_a_box_is_in_shares_of_the_picture_with_its_corners_in_order() -> None:
@@ -21,7 +21,7 @@ def test_a_point_and_an_event_in_minutes_are_read() -> None:
     ]
     marks = marks_of_answer(answer, "")
     assert marks.points == (Point(0.5, 0.25, "handle"),)
-    assert marks.events == (Event(Span(62.5, 64.0), "The drawer opens."),)
+    assert marks.events == (Event(TimeSpan(62.5, 64.0), "The drawer opens."),)
 
 
 def test_a_box_with_a_time_holds_at_that_time_alone() -> None:

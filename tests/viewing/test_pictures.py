@@ -16,7 +16,7 @@ from cosmos_batch.media import VideoInfo, displayed_frames, probe
 from cosmos_batch.media.writing import write_video
 from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
 from cosmos_batch.viewing.drawing import draw_marks, font_families, missing_characters
-from cosmos_batch.viewing.marks import Box, Event, Marks, Span
+from cosmos_batch.viewing.marks import Box, Event, Marks, TimeSpan
 from cosmos_batch.viewing.overlay import overlay_suffix, write_overlay
 from tests.support import media_files
 
@@ -72,7 +72,7 @@ def frames_of(path: Path) -> list[np.ndarray]:
 
 def test_an_event_is_shown_on_the_frames_of_its_time(tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4")
-    write_overlay(source, Marks(events=(Event(Span(1.0, 1.2), "It falls."),)), tmp_path / "out.mp4")
+    write_overlay(source, Marks(events=(Event(TimeSpan(1.0, 1.2), "It falls."),)), tmp_path / "out.mp4")
     shown = [bool(changed(np.full_like(frame, GREY), frame).any()) for frame in frames_of(tmp_path / "out.mp4")]
     assert len(shown) == 20
     assert shown[10]
@@ -142,7 +142,7 @@ def test_frames_that_come_unevenly_are_shown_at_their_times(tmp_path: Path) -> N
     source = media_files.video(
         tmp_path / "a.mp4", frames=10, width=96, height=64, paint=lambda _: GREY_FRAME, pts=lambda index: times[index]
     )
-    write_overlay(source, Marks(events=(Event(Span(1.6, 1.7), "It falls."),)), tmp_path / "out.mp4")
+    write_overlay(source, Marks(events=(Event(TimeSpan(1.6, 1.7), "It falls."),)), tmp_path / "out.mp4")
     info = probe(tmp_path / "out.mp4")
     assert isinstance(info, VideoInfo)
     assert info.timeline.duration == pytest.approx(2.0, abs=0.3)
@@ -181,8 +181,8 @@ def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
             return np.asarray(image)
 
     plain = sheet(Marks())
-    seen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", Span(0.5, 0.5)),)))
-    unseen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", Span(1.5, 1.5)),)))
+    seen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", TimeSpan(0.5, 0.5)),)))
+    unseen = sheet(Marks((Box(0.2, 0.2, 0.8, 0.8, "", TimeSpan(1.5, 1.5)),)))
     half = plain.shape[1] // 2
     assert np.array_equal(plain, unseen)
     assert np.array_equal(plain[:, :half], seen[:, :half]), "the first frame has no box"
@@ -192,7 +192,8 @@ def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
 def test_a_sheet_has_a_timeline_where_there_are_events(tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4")
     heights = []
-    for events in ((), (Event(Span(0.2, 1.0), "one"),), (Event(Span(0.2, 1.0), "one"), Event(Span(1.0, 1.5), "two"))):
+    first, second = Event(TimeSpan(0.2, 1.0), "one"), Event(TimeSpan(1.0, 1.5), "two")
+    for events in ((), (first,), (first, second)):
         write_answer_sheet(AnswerSheet(source, "An answer.", Marks(events=events)), tmp_path / "sheet.png")
         with Image.open(tmp_path / "sheet.png") as image:
             heights.append(image.height)
@@ -240,7 +241,7 @@ def test_a_sheet_tells_how_many_frames_it_leaves_out(tmp_path: Path) -> None:
 def test_an_event_that_ends_after_the_clip_leaves_the_timeline_readable(end: float, tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4")
     write_answer_sheet(
-        AnswerSheet(source, "An answer.", Marks(events=(Event(Span(0.0, end), "x"),))), tmp_path / "sheet.png"
+        AnswerSheet(source, "An answer.", Marks(events=(Event(TimeSpan(0.0, end), "x"),))), tmp_path / "sheet.png"
     )
     with Image.open(tmp_path / "sheet.png") as image:
         assert image.width == 1440

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosmos_batch.worker.pace import Measure, Pace
+from cosmos_batch.worker.pace import Pace, PaceMeter
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 class TestPace:
     def test_without_an_answered_job_there_is_no_measure(self) -> None:
         clock = Clock()
-        pace = Pace(clock=clock)
+        pace = PaceMeter(clock=clock)
         pace.began("refused")
         clock.now = 1
         pace.ended("refused")
@@ -25,18 +25,18 @@ class TestPace:
 
     def test_time_without_work_does_not_count(self) -> None:
         clock = Clock()
-        pace = Pace(clock=clock)
+        pace = PaceMeter(clock=clock)
         for began, ended in ((0, 2), (100, 104)):
             clock.now = began
             pace.began(began)
             clock.now = ended
             pace.ended(began, weight=1)
-        assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
+        assert pace.measure == Pace(seconds_per_unit=3, in_flight=1)
 
     def test_a_first_full_batch_does_not_look_slow(self) -> None:
         """256 jobs take 17 s together. The first answers come after 17 s, but each used only 17/256 s of the worker."""
         clock = Clock()
-        pace = Pace(clock=clock)
+        pace = PaceMeter(clock=clock)
         for job in range(256):
             pace.began(job)
         clock.now = 17
@@ -49,20 +49,20 @@ class TestPace:
 
     def test_jobs_count_by_their_weight(self) -> None:
         clock = Clock()
-        pace = Pace(clock=clock)
+        pace = PaceMeter(clock=clock)
         for job, weight in enumerate((1, 9)):
             pace.began(job)
             clock.now += weight * 2
             pace.ended(job, weight=weight)
-        assert pace.measure == Measure(seconds_per_unit=2, in_flight=1)
+        assert pace.measure == Pace(seconds_per_unit=2, in_flight=1)
 
     def test_refused_jobs_do_not_make_a_worker_look_faster(self) -> None:
         clock = Clock()
-        pace = Pace(clock=clock)
+        pace = PaceMeter(clock=clock)
         pace.began("answered")
         for job in range(50):
             pace.began(job)
             pace.ended(job)
         clock.now = 3
         pace.ended("answered", weight=1)
-        assert pace.measure == Measure(seconds_per_unit=3, in_flight=1)
+        assert pace.measure == Pace(seconds_per_unit=3, in_flight=1)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import RunRequest
 
 _RUNS_LOOKED_AT = 50
@@ -47,7 +47,7 @@ def answered_before(deployment: Deployment, request: RunRequest, sweeps: bool) -
 
 def _asks_the_same(deployment: Deployment, run: str, request: RunRequest) -> bool:
     try:
-        earlier = RunObjects(deployment.clients("s3"), deployment.state_bucket, run).request()
+        earlier = StoredRun(deployment.clients("s3"), deployment.state_bucket, run).request()
     except (CliError, ValidationError):
         return False  # its objects were removed, or are those of another version
     return earlier.model_dump(exclude=_OWN) == request.model_dump(exclude=_OWN)

@@ -37,7 +37,7 @@ FROM items
 
 
 @dataclass(frozen=True)
-class ItemEnd:
+class ComparedItem:
     """The end of an item in one of the two compared runs: an answer, or the code of an error."""
 
     answer: str | None
@@ -51,8 +51,8 @@ class Difference:
     id: str
     input: str | None
     change: Change
-    first: ItemEnd | None
-    second: ItemEnd | None
+    first: ComparedItem | None
+    second: ComparedItem | None
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields by their names."""
@@ -106,8 +106,8 @@ class RunComparison:
                 id=item,
                 input=uri,
                 change=change,
-                first=ItemEnd(first_answer, first_error) if first else None,
-                second=ItemEnd(second_answer, second_error) if second else None,
+                first=ComparedItem(first_answer, first_error) if first else None,
+                second=ComparedItem(second_answer, second_error) if second else None,
             )
 
 

@@ -16,7 +16,7 @@ from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.pace import typical_weight, weight_of_generation
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate, estimate_pipeline, mean_and_error
 from cosmos_batch.planning.runs.item_checks import RunRules
-from cosmos_batch.planning.runs.question_work import MediaFacts, media_tokens, work_of_question
+from cosmos_batch.planning.runs.question_work import ProbedMedia, media_tokens, work_of_question
 from cosmos_batch.planning.runs.service_costs import (
     orchestration_dollars,
     shards_of_items,
@@ -94,7 +94,7 @@ def _works(pipeline: Pipeline, rules: RunRules, sampled: Sequence[Sampled]) -> l
 def _work_of_question(sampled: Sampled, rules: RunRules) -> float:
     header, parameters = sampled.header, sampled.item.parameters or rules.request.parameters
     assert header is not None
-    facts = MediaFacts(header.medium, header.width, header.height, header.seconds)
+    facts = ProbedMedia(header.medium, header.width, header.height, header.seconds)
     files = 1 + len(parameters.more_inputs or [])
     return work_of_question(files * media_tokens(facts, parameters))
 

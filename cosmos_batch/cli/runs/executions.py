@@ -7,7 +7,7 @@ import uuid
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import read_execution
-from cosmos_batch.cli.runs.run_state import RunState, read_run_state
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 
 BEGIN_SECONDS = 60.0  # after which a new execution has noted that it feeds the run
 _POLL_SECONDS = 0.5
@@ -27,12 +27,12 @@ def begin_run(deployment: Deployment, run: str) -> None:
     _start(deployment, run, run, None)
 
 
-def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> RunState:
+def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> RunSnapshot:
     """Start another execution of a run that has ended early, and return its state once that execution feeds it.
 
     Raises WrongCall where there is nothing to resume.
     """
-    state = read_run_state(deployment, run)
+    state = read_run_snapshot(deployment, run)
     _check_can_go_on(deployment, state)
     name = run if state.row is None else f"{run}-{uuid.uuid4().hex[:8]}"
     _start(deployment, run, name, max_dollars)
@@ -44,11 +44,11 @@ def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> R
                 f"cosmos-batch runs show {run} tells when it has; or look at it in the Step Functions console.",
             )
         time.sleep(_POLL_SECONDS)
-        state = read_run_state(deployment, run)
+        state = read_run_snapshot(deployment, run)
     return state
 
 
-def _check_can_go_on(deployment: Deployment, state: RunState) -> None:
+def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:
     """Raise WrongCall where a run goes on, or has nothing left to do."""
     run, row = state.run, state.row
     arn = row.execution_arn if row and row.execution_arn else deployment.execution_arn(run)

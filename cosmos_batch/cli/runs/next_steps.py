@@ -1,16 +1,16 @@
 """What a person can do next with a run, told after its state."""
 
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.run_state import RunState
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 
 
-def print_next_steps(state: RunState) -> None:
+def print_next_steps(state: RunSnapshot) -> None:
     """Name the commands that go on from a run's state."""
     for step in next_steps(state):
         inform(step)
 
 
-def next_steps(state: RunState) -> list[str]:
+def next_steps(state: RunSnapshot) -> list[str]:
     """Return a line for each command that goes on from a run's state."""
     run, counts = state.run, state.counts
     steps = []

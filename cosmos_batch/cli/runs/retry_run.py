@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import SHARD_ITEMS, ResultLine, RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.shards import item_line
 
@@ -10,10 +10,10 @@ from cosmos_batch.planning.runs.shards import item_line
 class RetryWriter:
     """Writes the objects of a new run, shard by shard, in the memory of one shard for each pipeline."""
 
-    def __init__(self, earlier: RunObjects, run: str, codes: frozenset[str]) -> None:
+    def __init__(self, earlier: StoredRun, run: str, codes: frozenset[str]) -> None:
         """Ask again, as the run `run`, what failed with these codes in an earlier run; with any if there is none."""
         self._earlier = earlier
-        self._new = RunObjects(earlier.s3, earlier.bucket, run)
+        self._new = StoredRun(earlier.s3, earlier.bucket, run)
         self._codes = codes
         self._refs: list[ShardRef] = []
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from cosmos_batch.cli.messages import Verbosity, verbosity
-from cosmos_batch.cli.runs.run_state import RunCounts, RunState
+from cosmos_batch.cli.runs.run_snapshot import RunCounts, RunSnapshot
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -21,7 +21,7 @@ _BAR_WIDTH = 60  # columns
 class RunDisplay(Protocol):
     """The interface by which a run is shown."""
 
-    def show(self, state: RunState | None, lines: list[str]) -> None:
+    def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
         """Show lines about a run at this moment. `state` is None where AWS did not answer."""
 
 
@@ -30,7 +30,7 @@ def run_display(stream: TextIO | None = None) -> Iterator[RunDisplay]:
     """Open the display that suits a stream: none with --quiet, live on a terminal, lines elsewhere."""
     stream = stream or sys.stderr
     if verbosity() == Verbosity.QUIET:
-        yield Silence()
+        yield SilentDisplay()
     elif stream.isatty():
         from rich.console import Console
         from rich.live import Live
@@ -41,10 +41,10 @@ def run_display(stream: TextIO | None = None) -> Iterator[RunDisplay]:
         yield PlainLines(stream)
 
 
-class Silence:
+class SilentDisplay:
     """A display that shows nothing."""
 
-    def show(self, state: RunState | None, lines: list[str]) -> None:
+    def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
         """Show nothing."""
 
 
@@ -56,7 +56,7 @@ class PlainLines:
         self._shown: object = ()
         self._printed_at = 0.0
 
-    def show(self, state: RunState | None, lines: list[str]) -> None:
+    def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
         """Print the lines as one: at once if another state or failure is shown, otherwise every half a minute."""
         shown = (state.name, state.counts.failed, state.counts.done > 0) if state else lines
         if shown != self._shown or time.monotonic() > self._printed_at + REPEAT_SECONDS:
@@ -71,7 +71,7 @@ class LiveLines:
         self._live = live
         self._counts = RunCounts(0)
 
-    def show(self, state: RunState | None, lines: list[str]) -> None:
+    def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
         """Replace what is shown. The bar stays as it was where AWS did not answer."""
         self._counts = state.counts if state else self._counts
         self._live.update(self._rendered(lines), refresh=True)

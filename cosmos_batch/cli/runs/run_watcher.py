@@ -11,7 +11,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.run_display import RunDisplay
-from cosmos_batch.cli.runs.run_state import RunState, read_run_state
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, workers_in_words
 
 POLL_SECONDS = 2.0
@@ -21,7 +21,7 @@ _WINDOW_SECONDS = 600.0  # in which the rate is measured
 _PATIENCE_SECONDS = 600.0  # without an answer; a clock that stands still while the machine sleeps counts them
 
 
-class Pace:
+class ItemRate:
     """The rate at which items end, measured over the last minutes."""
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class RunWatcher:
         self._deployment = deployment
         self._run = run
         self._clock = clock
-        self._pace = Pace()
+        self._rate = ItemRate()
         self._shards = 0
         self._ended_since: float | None = None  # when its execution was first seen to have ended
 
-    def watch(self, display: RunDisplay) -> RunState:
+    def watch(self, display: RunDisplay) -> RunSnapshot:
         """Show the run until it is over, and return its last state.
 
         While AWS cannot be reached it waits, for ten minutes at most. Raises CliError where the run's execution was
@@ -63,7 +63,7 @@ class RunWatcher:
         while True:
             try:
                 self._check_execution()
-                state = read_run_state(self._deployment, self._run)
+                state = read_run_snapshot(self._deployment, self._run)
                 if state.over:
                     return state
                 display.show(state, self._lines(state))
@@ -74,22 +74,22 @@ class RunWatcher:
                 display.show(None, [f"no answer: {error}", "it is asked again"])
             time.sleep(max(POLL_SECONDS, self._shards / _SHARDS_PER_SECOND))
 
-    def _lines(self, state: RunState) -> list[str]:
+    def _lines(self, state: RunSnapshot) -> list[str]:
         """Return how far the run is, how fast, and what its workers do."""
         counts, row = state.counts, state.row
         if row is None:
             return ["waiting for its execution to begin it"]
         self._shards = row.shards
-        if not self._pace.per_second:
-            self._pace.add(datetime.fromisoformat(row.started_at).timestamp(), 0)
-        self._pace.add(self._clock(), counts.done - counts.reused)
+        if not self._rate.per_second:
+            self._rate.add(datetime.fromisoformat(row.started_at).timestamp(), 0)
+        self._rate.add(self._clock(), counts.done - counts.reused)
         lines = [counts_in_words(counts), f"{self._speed(state)}{cost_in_words(state)}"]
         if row.reason:
             lines.append(f"{state.name}: {row.reason}")
         return [*lines, workers_in_words(self._deployment, row.pipelines)]
 
-    def _speed(self, state: RunState) -> str:
-        rate, left = self._pace.per_second, state.counts.items - state.counts.done
+    def _speed(self, state: RunSnapshot) -> str:
+        rate, left = self._rate.per_second, state.counts.items - state.counts.done
         if not rate or not left:
             return ""
         speed = f"{rate:.1f} a second" if rate >= 0.5 else f"{rate * 60:.1f} a minute"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.run_state import RunCounts, RunState
+from cosmos_batch.cli.runs.run_snapshot import RunCounts, RunSnapshot
 from cosmos_batch.cli.worker_failures import find_worker_failure
 
 
@@ -37,7 +37,7 @@ def dollars_in_words(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 0.01 or dollars == 0 else f"${dollars:.2g}"
 
 
-def cost_in_words(state: RunState) -> str:
+def cost_in_words(state: RunSnapshot) -> str:
     """Return what a run has cost so far, and its budget."""
     counts, row = state.counts, state.row
     budget = f" of at most {dollars_in_words(row.max_dollars)}" if row and row.max_dollars else ""

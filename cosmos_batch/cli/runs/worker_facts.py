@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.runs import RunSummary
 from cosmos_batch.planning.pace import first_seconds_per_unit
@@ -85,7 +85,7 @@ def _last_summary(deployment: Deployment, pipeline: str) -> RunSummary | None:
             break
         if run.pipelines != [pipeline] or run.state != "SUCCEEDED":
             continue
-        summary = RunObjects(deployment.clients("s3"), deployment.state_bucket, run.id).summary()
+        summary = StoredRun(deployment.clients("s3"), deployment.state_bucket, run.id).summary()
         if summary is not None and summary.succeeded >= _FEWEST_ITEMS and not summary.reused and summary.gpu_seconds:
             return summary if summary.prompt_tokens else None
     return None

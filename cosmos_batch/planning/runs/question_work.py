@@ -21,7 +21,7 @@ _DEFAULT_FPS = 4.0
 
 
 @dataclass(frozen=True)
-class MediaFacts:
+class ProbedMedia:
     """What the plan knows of a probed file. An image lasts no time."""
 
     medium: Medium
@@ -30,10 +30,10 @@ class MediaFacts:
     seconds: float = 0.0
 
 
-def media_tokens(facts: MediaFacts, parameters: Parameters) -> float:
+def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
     """Return how many tokens a reasoner sees of a file, within the limits of its context.
 
-    >>> media_tokens(MediaFacts("video", 640, 480, 4.0), Parameters())
+    >>> media_tokens(ProbedMedia("video", 640, 480, 4.0), Parameters())
     2400.0
     """
     tokens_per_frame = facts.width * facts.height / _PIXELS_PER_TOKEN

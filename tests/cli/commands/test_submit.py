@@ -17,7 +17,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.options import REASONER_OPTIONS
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.parameters import NAMES
@@ -214,7 +214,7 @@ def test_several_files_a_folder_and_a_prefix_are_a_run(
     assert json.loads(started["input"]) == {"run": {"id": run}}
     s3 = deployment.clients("s3")
     assert sorted(item.id for item in read_items(s3, "state", run)) == ids
-    request = RunObjects(s3, "state", run).request()
+    request = StoredRun(s3, "state", run).request()
     assert (request.prompt, request.parameters.fps, request.pipelines) == ("Cars?", 2, [PIPELINE])
 
 

@@ -6,7 +6,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.run_state import read_run_state
+from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.contract.error import Error
 
 ERROR = Error(
@@ -24,7 +24,7 @@ def command(runs: tuple[str, ...]) -> int:
     What was answered stays, and `runs resume` goes on with the rest. Runs that have ended stay as they are.
     """
     deployment = deployments.find()
-    states = [read_run_state(deployment, run) for run in runs]
+    states = [read_run_snapshot(deployment, run) for run in runs]
     for state in states:
         if state.row is None:
             raise WrongCall(f"{state.run} has not begun.", f"cosmos-batch runs show {state.run}")

@@ -11,8 +11,8 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, Difference, ItemEnd, KeyKind, RunComparison
-from cosmos_batch.cli.runs.run_objects import RunObjects, run_objects
+from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, ComparedItem, Difference, KeyKind, RunComparison
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 
 SHOWN = 20  # differences
 _ANSWER_WIDTH = 96  # characters of an answer
@@ -33,7 +33,7 @@ def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> 
     Answers with parsed data are compared by it, others by their text. Files that were generated are not compared.
     """
     deployment = deployments.find()
-    runs = [run_objects(deployment, run) for run in (first, second)]
+    runs = [stored_run(deployment, run) for run in (first, second)]
     # Several pipelines answer an item each; one against another is a comparison of models.
     with_pipeline = all(len(run.request().pipelines) > 1 for run in runs)
     with (
@@ -75,12 +75,12 @@ def _described(difference: Difference) -> str:
     return "\n".join(["", f"{difference.id}  {difference.change}", *ends])
 
 
-def _end(end: ItemEnd) -> str:
+def _end(end: ComparedItem) -> str:
     text = f"error: {end.error}" if end.error else " ".join((end.answer or "(no text)").split())
     return text if len(text) <= _ANSWER_WIDTH else f"{text[: _ANSWER_WIDTH - 1]}…"
 
 
-def _inform(runs: list[RunObjects], counts: dict[str, int], by: KeyKind) -> None:
+def _inform(runs: list[StoredRun], counts: dict[str, int], by: KeyKind) -> None:
     """Say what makes the comparison look worse than it is."""
     for run in runs:
         if run.summary() is None:

@@ -11,7 +11,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.output import OutputTarget, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
-from cosmos_batch.cli.runs.run_objects import RunObjects, run_objects
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.contract.runs import ResultLine
 
 
@@ -37,7 +37,7 @@ def command(run: str, name: str, output: str, force: bool) -> int:
     """
     chosen = FORMATS[name]
     target = _target(chosen, output, force)
-    objects = run_objects(deployments.find(), run)
+    objects = stored_run(deployments.find(), run)
     objects.request()
     counted = _Counted(objects.lines())
     notes: list[str] = []
@@ -73,7 +73,7 @@ def _target(chosen: ExportFormat, output: str, force: bool) -> OutputTarget:
     return OutputTarget(path, is_folder=False, force=True)
 
 
-def _what_is_missing(objects: RunObjects, exported: int) -> list[str]:
+def _what_is_missing(objects: StoredRun, exported: int) -> list[str]:
     """Return what to say of items without a line."""
     items = sum(shard.items for shard in objects.shards())
     if exported >= items:

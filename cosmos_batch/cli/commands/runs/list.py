@@ -8,7 +8,7 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.run_state import RunState, quick_run_state
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, quick_run_snapshot
 from cosmos_batch.cli.runs.wording import dollars_in_words
 
 PAGE = 20  # runs
@@ -24,7 +24,7 @@ def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     deployment = deployments.find()
     rows = (row for row in deployment.runs.list() if not states or row.state.lower() in states)
     found = list(islice(rows, limit + 1))
-    runs = [quick_run_state(deployment, row) for row in found[:limit]]
+    runs = [quick_run_snapshot(deployment, row) for row in found[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
@@ -36,7 +36,7 @@ def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     return 0
 
 
-def _table(runs: list[RunState]) -> list[str]:
+def _table(runs: list[RunSnapshot]) -> list[str]:
     rows = [("ID", "STATE", "STARTED (UTC)", "DONE", "FAILED", "COST", "INPUTS"), *map(_cells, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     lines = []
@@ -47,7 +47,7 @@ def _table(runs: list[RunState]) -> list[str]:
     return lines
 
 
-def _cells(run: RunState) -> tuple[str, ...]:
+def _cells(run: RunSnapshot) -> tuple[str, ...]:
     row, counts = run.row, run.counts
     assert row is not None, "runs are listed by their rows"
     return (

@@ -11,9 +11,9 @@ from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.retry_run import RetryWriter
-from cosmos_batch.cli.runs.run_objects import run_objects
 from cosmos_batch.cli.runs.run_request import new_run_id
-from cosmos_batch.cli.runs.run_state import read_run_state
+from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
+from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.error import ErrorCode
 
@@ -42,11 +42,11 @@ def command(
     if not failed and not codes:
         raise WrongCall("Nothing says what to ask again.", "--failed: everything that failed; or --code with a code.")
     deployment = deployments.find()
-    state, new = read_run_state(deployment, run), name or new_run_id()
+    state, new = read_run_snapshot(deployment, run), name or new_run_id()
     if not state.over:
         raise StillRunning(f"{run} has not ended.", f"cosmos-batch runs watch {run}")
     check_is_new(deployment, new)
-    earlier, objects = run_objects(deployment, run), run_objects(deployment, new)
+    earlier, objects = stored_run(deployment, run), stored_run(deployment, new)
     count = RetryWriter(earlier, objects.run, frozenset(codes)).write(max_dollars)
     if not count:
         raise WrongCall(f"No item of {run} has failed{' so' if codes else ''}.", f"cosmos-batch runs show {run}")

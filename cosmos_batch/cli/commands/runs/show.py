@@ -8,8 +8,8 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.runs.failures import FailureKind, failure_kinds
 from cosmos_batch.cli.runs.next_steps import print_next_steps
-from cosmos_batch.cli.runs.run_objects import ERRORS, RunObjects, run_objects
-from cosmos_batch.cli.runs.run_state import RunState, read_run_state
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
+from cosmos_batch.cli.runs.stored_run import ERRORS, StoredRun, stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, moment_in_words
 
 
@@ -19,8 +19,8 @@ from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, durati
 def command(run: str, as_json: bool) -> int:
     """Show how far a run is, what it costs, where its results lie, and its errors by code with a remedy for each."""
     deployment = deployments.find()
-    state = read_run_state(deployment, run)
-    objects = run_objects(deployment, run)
+    state = read_run_snapshot(deployment, run)
+    objects = stored_run(deployment, run)
     kinds = failure_kinds(objects.lines(ERRORS))
     if as_json:
         print(json.dumps(_as_json(state, objects, kinds), indent=2, ensure_ascii=False))
@@ -39,7 +39,7 @@ def described(kinds: list[FailureKind]) -> list[str]:
     return lines
 
 
-def _fields(state: RunState, objects: RunObjects) -> list[str]:
+def _fields(state: RunSnapshot, objects: StoredRun) -> list[str]:
     request, row, summary = objects.request(), state.row, objects.summary()
     quantiles = summary.seconds_quantiles if summary and state.over else {}
     fields = {
@@ -59,7 +59,7 @@ def _fields(state: RunState, objects: RunObjects) -> list[str]:
     return [f"  {name:12} {text}" for name, text in fields.items() if text]
 
 
-def _as_json(state: RunState, objects: RunObjects, kinds: list[FailureKind]) -> dict[str, object]:
+def _as_json(state: RunSnapshot, objects: StoredRun, kinds: list[FailureKind]) -> dict[str, object]:
     return {
         **state.to_json(),
         "request": objects.request().model_dump(mode="json", exclude_defaults=True),

@@ -11,9 +11,9 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.failures import failure_kinds
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_display import run_display
-from cosmos_batch.cli.runs.run_objects import ERRORS, run_objects
-from cosmos_batch.cli.runs.run_state import RunState
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
+from cosmos_batch.cli.runs.stored_run import ERRORS, stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words
 
 
@@ -39,13 +39,13 @@ def watch(deployment: Deployment, run: str) -> int:
     reason = f": {state.row.reason}" if state.row and state.row.reason else ""
     print(f"{run} {state.name}{reason}")
     print(f"  {counts_in_words(state.counts)}; {cost_in_words(state)}")
-    for line in described(failure_kinds(run_objects(deployment, run).lines(ERRORS)) if state.counts.failed else []):
+    for line in described(failure_kinds(stored_run(deployment, run).lines(ERRORS)) if state.counts.failed else []):
         print(line)
     print_next_steps(state)
     return exit_status_of(state)
 
 
-def exit_status_of(state: RunState) -> int:
+def exit_status_of(state: RunSnapshot) -> int:
     """Return the exit status that tells how a run ended."""
     if state.name == "HELD":
         return STILL_RUNNING

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli.runs.export.image_sizes import ImageSizes
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import Box, marks_of_answer
 
@@ -38,7 +38,7 @@ class _Counts:
         return [*([videos] if self.videos else []), *([gone] if self.unmeasured else [])]
 
 
-def write(run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write annotations as the lines come, then the images and categories that they name."""
     counts, sizes = _Counts(), ImageSizes(run.s3)
     with (

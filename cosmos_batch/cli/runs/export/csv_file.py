@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cosmos_batch.cli.runs.export.table_rows import COLUMNS, Cell, row_of
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 # The last four are the full-width forms of the first four, which spreadsheets in Japanese take for the same.
@@ -19,7 +19,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CONTROL_STARTS = ("\t", "\r", "\n")
 
 
-def write(_: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(_: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write a row for each line. Lists are JSON."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)

@@ -17,7 +17,7 @@ from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, extension, medium
 from cosmos_batch.cli.runs.export.fiftyone_labels import frames_of, labels_of
 from cosmos_batch.cli.runs.export.table_rows import row_of
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.contract.s3 import parse_uri
@@ -77,7 +77,7 @@ class _Answer(NamedTuple):
         return medium_of(self.uri)
 
 
-def write(run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Download the media of all answers, and write the answers as samples. A generation's media is what it made."""
     datasets: dict[Medium, _Dataset] = {}
     left_out, example = 0, ""
@@ -110,7 +110,7 @@ def _with_media(lines: Iterator[ResultLine]) -> Iterator[_Answer]:
             yield _Answer(number, line, uri)
 
 
-def _download(run: RunObjects, path: Path, answer: _Answer) -> Path | None:
+def _download(run: StoredRun, path: Path, answer: _Answer) -> Path | None:
     """Download a file under a number, because a key may be any text. Returns None where it is gone."""
     bucket, key = parse_uri(answer.uri)
     folder = path / _FOLDERS[answer.medium] / "data"

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 
@@ -18,7 +18,7 @@ class ExportFormat:
     ending: str
     description: str
 
-    def write(self, run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+    def write(self, run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
         """Write the lines to a path that does not exist, and return notes for the person."""
         module = import_module(f"cosmos_batch.cli.runs.export.{self.module}")
         return cast(list[str], module.write(run, lines, path))

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 
-def write(_: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(_: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write each line without the fields that do not apply to it."""
     with path.open("w", encoding="utf-8") as file:
         for line in lines:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 
-def write(run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write each reasoner's answer as a chat completion, and each error. Generated files have no place in it."""
     summary = run.summary()
     created = int(summary.ended_at.timestamp()) if summary else 0

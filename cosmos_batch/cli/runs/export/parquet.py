@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 
 from cosmos_batch.cli.runs.export.table_rows import COLUMNS, row_of
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 _GROUP_ROWS = 2000  # rows that are held in memory and written together
@@ -22,7 +22,7 @@ _TYPES = {
 SCHEMA = pyarrow.schema([(name, _TYPES[kind]) for name, kind in COLUMNS.items()])
 
 
-def write(run: RunObjects, lines: Iterator[ResultLine], path: Path) -> list[str]:
+def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write a row for each line; the file's metadata names the run."""
     schema = SCHEMA.with_metadata({"run": run.run})
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.runs.run_objects import RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.runs import RunItem
 from tests.cli.commands.runs.conftest import put_row
@@ -47,7 +47,7 @@ def test_everything_that_failed_is_asked_again_as_a_new_run(
     assert [item.id for item in items] == [*(f"{number:03}.mp4" for number in range(400)), "599.mp4"]
     assert items[0].prompt == "About 000.mp4?" and items[0].etag is None, "a file that was replaced is taken"
     assert [ref.items for ref in read_shards(s3, "state", new)] == [250, 151]
-    request = RunObjects(s3, "state", new).request()
+    request = StoredRun(s3, "state", new).request()
     assert request.retry_failed and request.max_dollars == 5 and request.prompt == "What happens?"
 
 

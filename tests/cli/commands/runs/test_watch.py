@@ -14,9 +14,9 @@ from cosmos_batch.cli.commands.runs.watch import exit_status_of
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs import run_display, run_watcher
-from cosmos_batch.cli.runs.run_state import RunCounts, RunState
-from cosmos_batch.cli.runs.run_watcher import Pace, RunWatcher
-from cosmos_batch.contract.runs import RunState as StateName
+from cosmos_batch.cli.runs.run_snapshot import RunCounts, RunSnapshot
+from cosmos_batch.cli.runs.run_watcher import ItemRate, RunWatcher
+from cosmos_batch.contract.runs import RunState
 from cosmos_batch.state import RunRow
 from tests.cli.conftest import FakeStepFunctions
 
@@ -34,7 +34,7 @@ def at_each_look(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return happen
 
 
-def end(deployment: Deployment, run: str, state: StateName, reason: str | None = None) -> None:
+def end(deployment: Deployment, run: str, state: RunState, reason: str | None = None) -> None:
     deployment.runs.end(run, deployment.execution_arn(run), state, reason)
 
 
@@ -48,7 +48,7 @@ def end(deployment: Deployment, run: str, state: StateName, reason: str | None =
     ],
 )
 def test_the_exit_status_tells_the_end(
-    state: StateName, status: int, told: str, half: str, deployment: Deployment,
+    state: RunState, status: int, told: str, half: str, deployment: Deployment,
     at_each_look: Callable[..., None], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     at_each_look(lambda: None, lambda: end(deployment, half, state, "Because."))
@@ -62,8 +62,8 @@ def test_only_a_run_with_every_answer_has_status_0() -> None:
     row = RunRow(
         id="r", state="SUCCEEDED", started_at="2026-11-20T12:00:00+00:00", ended_at="2026-11-20T12:01:00+00:00"
     )
-    assert exit_status_of(RunState("r", row, RunCounts(5, succeeded=5))) == 0
-    assert exit_status_of(RunState("r", row, RunCounts(5, succeeded=4, cancelled=1))) == 1
+    assert exit_status_of(RunSnapshot("r", row, RunCounts(5, succeeded=5))) == 0
+    assert exit_status_of(RunSnapshot("r", row, RunCounts(5, succeeded=4, cancelled=1))) == 1
 
 
 def test_an_interrupt_ends_only_what_is_shown(
@@ -81,14 +81,14 @@ def test_it_goes_on_when_there_was_no_network(
     half: str, deployment: Deployment, at_each_look: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    real, failures = run_watcher.read_run_state, iter([True, False, False])
+    real, failures = run_watcher.read_run_snapshot, iter([True, False, False])
 
-    def read(*arguments: Any) -> RunState:
+    def read(*arguments: Any) -> RunSnapshot:
         if next(failures):
             raise EndpointConnectionError(endpoint_url="http://aws")
         return real(*arguments)
 
-    monkeypatch.setattr(run_watcher, "read_run_state", read)
+    monkeypatch.setattr(run_watcher, "read_run_snapshot", read)
     at_each_look(lambda: None, lambda: end(deployment, half, "SUCCEEDED"))
     assert main(["runs", "watch", half]) == 1
     assert 'no answer: Could not connect to the endpoint URL: "http://aws"' in capsys.readouterr().err
@@ -104,7 +104,7 @@ def test_a_run_whose_execution_was_stopped_is_not_waited_for(
 
 
 def test_the_pace_is_that_of_the_last_minutes() -> None:
-    pace = Pace()
+    pace = ItemRate()
     pace.add(0.0, 0)
     assert pace.per_second == 0
     pace.add(10.0, 50)
@@ -117,7 +117,7 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
 def test_speed_and_time_left_are_told(half: str, deployment: Deployment) -> None:
     shown: list[str] = []
     watcher = RunWatcher(deployment, half, clock=lambda: 1_795_176_000.0 + 10)  # ten seconds after its start
-    watcher._lines(state := run_watcher.read_run_state(deployment, half))
+    watcher._lines(state := run_watcher.read_run_snapshot(deployment, half))
     shown = watcher._lines(state)
     assert state.counts.done - state.counts.reused == 3
     assert "18.0 a minute, 11 min left" in shown[1]
@@ -130,7 +130,7 @@ def test_plain_lines_are_printed_when_something_changes(monkeypatch: pytest.Monk
     lines = run_display.PlainLines(stream)
     for done, failed, at in ((0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 1, 4), (4, 1, 40)):
         clock[0] = at
-        lines.show(RunState("r", row, RunCounts(9, succeeded=done - failed, failed=failed)), [f"{done} done"])
+        lines.show(RunSnapshot("r", row, RunCounts(9, succeeded=done - failed, failed=failed)), [f"{done} done"])
     assert stream.getvalue().split("\n") == ["0 done", "1 done", "3 done", "4 done", ""]
 
 
@@ -143,7 +143,7 @@ def test_a_terminal_gets_a_bar(is_colored: bool, monkeypatch: pytest.MonkeyPatch
     console = Console(file=stream, force_terminal=True, width=100, color_system="standard", no_color=not is_colored)
     with Live(console=console, auto_refresh=False) as live:
         counts = RunCounts(60, succeeded=30, failed=6, in_flight=12)
-        run_display.LiveLines(live).show(RunState("r", row, counts), ["half is done"])
+        run_display.LiveLines(live).show(RunSnapshot("r", row, counts), ["half is done"])
     text = stream.getvalue().partition("half is done")[0]  # rich draws it again at its end
     assert text.count("█") == 36 and text.count("▒") == 12 and text.count("░") == 12
     assert ("\x1b[32m" in text) == is_colored

@@ -21,7 +21,7 @@ _SHARDS = TypeAdapter(list[ShardRef])
 
 
 @dataclass(frozen=True)
-class RunObjects:
+class StoredRun:
     """The objects of one run. Lines are read shard by shard, so that a run of any size takes the same memory."""
 
     s3: Any
@@ -102,11 +102,11 @@ class RunObjects:
         return run_prefix(self.run) + name
 
 
-def run_objects(deployment: Deployment, run: str) -> RunObjects:
+def stored_run(deployment: Deployment, run: str) -> StoredRun:
     """Return the objects of a run. Raises WrongCall for what is no name of a run."""
     if not re.fullmatch(RUN_ID, run):
         raise WrongCall(f"{run!r} is no id of a run.", "`cosmos-batch runs list` lists the runs.")
-    return RunObjects(deployment.clients("s3"), deployment.state_bucket, run)
+    return StoredRun(deployment.clients("s3"), deployment.state_bucket, run)
 
 
 def no_such_run(run: str) -> CliError:

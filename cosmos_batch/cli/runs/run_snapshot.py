@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.run_objects import run_objects
+from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.state import RunRow, ShardRow
 
 
@@ -34,7 +34,7 @@ class RunCounts:
 
 
 @dataclass(frozen=True)
-class RunState:
+class RunSnapshot:
     """A run's row and counts. `row` is None while the run is written and not begun."""
 
     run: str
@@ -71,14 +71,14 @@ class RunState:
         return {"id": self.run, "state": None, **row, "items": self.counts.items, **counts}
 
 
-def read_run_state(deployment: Deployment, run: str) -> RunState:
+def read_run_snapshot(deployment: Deployment, run: str) -> RunSnapshot:
     """Return the state of a run. Raises CliError where there is no such run."""
-    objects = run_objects(deployment, run)
+    objects = stored_run(deployment, run)
     row = deployment.runs.get(run)
     if row is None:
         objects.request()
-        return RunState(run, None, RunCounts(sum(shard.items for shard in objects.shards())))
-    return RunState(run, row, counts_of(row, deployment.runs.shards(run)))
+        return RunSnapshot(run, None, RunCounts(sum(shard.items for shard in objects.shards())))
+    return RunSnapshot(run, row, counts_of(row, deployment.runs.shards(run)))
 
 
 def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
@@ -96,11 +96,11 @@ def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
     return RunCounts(row.items, **counts, in_flight=in_flight, gpu_seconds=gpu_seconds, dollars=dollars)
 
 
-def quick_run_state(deployment: Deployment, row: RunRow) -> RunState:
+def quick_run_snapshot(deployment: Deployment, row: RunRow) -> RunSnapshot:
     """Return the state of a run whose row is known. That of a run that has ended is read from its summary."""
-    summary = run_objects(deployment, row.id).summary() if row.ended_at is not None else None
+    summary = stored_run(deployment, row.id).summary() if row.ended_at is not None else None
     if summary is None:
-        return RunState(row.id, row, counts_of(row, deployment.runs.shards(row.id)))
+        return RunSnapshot(row.id, row, counts_of(row, deployment.runs.shards(row.id)))
     counts = RunCounts(
         items=summary.items,
         succeeded=summary.succeeded,
@@ -110,4 +110,4 @@ def quick_run_state(deployment: Deployment, row: RunRow) -> RunState:
         gpu_seconds=summary.gpu_seconds,
         dollars=summary.dollars,
     )
-    return RunState(row.id, row, counts)
+    return RunSnapshot(row.id, row, counts)

@@ -6,13 +6,13 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.run_objects import ERRORS, run_objects
+from cosmos_batch.cli.runs.stored_run import ERRORS, stored_run
 from tests.support.run_objects import answered, failed, put_run
 
 
 def test_lines_come_shard_by_shard_with_errors_after_answers(deployment: Deployment) -> None:
     put_run(deployment.clients("s3"), "r", [[answered("a"), failed("b"), answered("c")], 7, [answered("d")]])
-    objects = run_objects(deployment, "r")
+    objects = stored_run(deployment, "r")
     assert [line.id for line in objects.lines()] == ["a", "c", "b", "d"]
     assert [line.id for line in objects.lines(ERRORS)] == ["b"]
     assert [shard.items for shard in objects.shards()] == [3, 7, 1]
@@ -22,7 +22,7 @@ def test_lines_come_shard_by_shard_with_errors_after_answers(deployment: Deploym
 def test_a_line_separator_within_an_answer_ends_no_line(deployment: Deployment) -> None:
     text = "one\u2028two\x85three\x0bfour\nfive"
     put_run(deployment.clients("s3"), "r", [[answered("a", text), answered("b")]])
-    assert [line.answer for line in run_objects(deployment, "r").lines()] == [text, "A car turns."]
+    assert [line.answer for line in stored_run(deployment, "r").lines()] == [text, "A car turns."]
 
 
 def test_a_line_that_is_none_is_named(deployment: Deployment) -> None:
@@ -30,21 +30,21 @@ def test_a_line_that_is_none_is_named(deployment: Deployment) -> None:
     put_run(s3, "r", [[answered("a")]])
     s3.put_object(Bucket="state", Key="runs/r/results/00001.jsonl", Body=answered("b").model_dump_json() + "\n{}")
     with pytest.raises(CliError, match=r"Line 2 of s3://state/runs/r/results/00001\.jsonl .*\bid: is missing"):
-        list(run_objects(deployment, "r").lines())
+        list(stored_run(deployment, "r").lines())
 
 
 def test_a_run_that_is_not_there_is_named(deployment: Deployment) -> None:
     with pytest.raises(CliError, match="There is no run r here"):
-        run_objects(deployment, "r").request()
+        stored_run(deployment, "r").request()
     with pytest.raises(WrongCall, match="is no id of a run"):
-        run_objects(deployment, "../jobs")
+        stored_run(deployment, "../jobs")
 
 
 def test_the_memory_for_lines_does_not_grow_with_the_run(deployment: Deployment) -> None:
     shard = [answered(f"{number}", "x" * 20_000) for number in range(20)]
     put_run(deployment.clients("s3"), "r", [shard] * 60)
     tracemalloc.start()
-    count = sum(1 for _ in run_objects(deployment, "r").lines())
+    count = sum(1 for _ in stored_run(deployment, "r").lines())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 1200
