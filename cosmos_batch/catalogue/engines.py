@@ -111,6 +111,7 @@ _ROWS = (
             domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
             axes=("tp", "cfg", "ulysses"),
             offload=True,
+            distilled=True,
         ),
     ),
     RegisteredEngine(
@@ -147,6 +148,7 @@ _ROWS = (
             unknown_domains=("libero", *NEWER_DOMAINS),
             offload=True,
             lossy=("fp8", "stepCache"),
+            distilled=True,
         ),
     ),
     RegisteredEngine(

@@ -71,6 +71,8 @@ MODES_OF_PIPELINE: dict[str, tuple[Mode, ...]] = {
     "cosmos3-super": ("t2i", "t2v", "i2v", "v2v"),
     "cosmos3-super-text2image": ("t2i",),
     "cosmos3-super-image2video": ("i2v",),
+    "cosmos3-super-text2image-4step": ("t2i",),
+    "cosmos3-super-image2video-4step": ("i2v",),
 }
 
 

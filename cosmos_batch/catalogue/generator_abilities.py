@@ -64,6 +64,8 @@ class GeneratorAbilities:
         Whether it can keep layers in the host's memory.
     lossy
         Modes in which it is faster and changes the result.
+    distilled
+        Whether it runs models that are distilled to a few fixed steps.
     """
 
     modes: tuple[Mode, ...] = _ALL
@@ -85,6 +87,7 @@ class GeneratorAbilities:
     exclusive_axes: bool = False
     offload: bool = False
     lossy: tuple[LossyMode, ...] = ()
+    distilled: bool = False
 
     @property
     def guardrails(self) -> bool:

@@ -145,6 +145,8 @@ PIPELINES = (
     _super("cosmos3-super", "super64B", "nvidia/Cosmos3-Super"),
     _super("cosmos3-super-text2image", "superText2Image64B", "nvidia/Cosmos3-Super-Text2Image"),
     _super("cosmos3-super-image2video", "superImage2Video64B", "nvidia/Cosmos3-Super-Image2Video"),
+    _super("cosmos3-super-text2image-4step", "superText2Image4Step", "nvidia/Cosmos3-Super-Text2Image-4Step"),
+    _super("cosmos3-super-image2video-4step", "superImage2Video4Step", "nvidia/Cosmos3-Super-Image2Video-4Step"),
 )
 
 COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")

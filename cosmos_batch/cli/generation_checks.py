@@ -9,7 +9,7 @@ from cosmos_batch.cli.generation_request import JSON, GenerationRequest
 from cosmos_batch.cli.input_checks import File
 from cosmos_batch.cli.request_checks import Problems, size_of
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.planning.generation.abilities import refuse_distilled
+from cosmos_batch.planning.generation.abilities import refuse_undistilled_engine
 from cosmos_batch.planning.generation.settling import settle
 
 # For a deployment that does not say how its pipelines are configured: what every engine refuses is refused.
@@ -26,7 +26,7 @@ def refuse_unplannable(deployment: Deployment, request: GenerationRequest, pipel
     deployed = deployment.deployed_pipeline(pipeline_id)
     serving = _UNKNOWN if deployed is None or deployed.queue.serving is None else deployed.queue.serving
     if deployed is not None:
-        refuse_distilled(deployed.queue.identity.model, serving)
+        refuse_undistilled_engine(deployed.queue.identity.model, serving)
     refuse_unsettled(request, pipeline_id, serving)
 
 

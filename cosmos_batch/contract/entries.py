@@ -209,3 +209,13 @@ class ModelsOmni(PipelineEntries):
     super_image2video: GeneratorEntry = Field(
         default_factory=GeneratorEntry, alias="superImage2Video64B", description="Cosmos 3 Super, image to video"
     )
+    super_text2image_4step: GeneratorEntry = Field(
+        default_factory=GeneratorEntry,
+        alias="superText2Image4Step",
+        description="Cosmos 3 Super, text to image, distilled to four steps",
+    )
+    super_image2video_4step: GeneratorEntry = Field(
+        default_factory=GeneratorEntry,
+        alias="superImage2Video4Step",
+        description="Cosmos 3 Super, image to video, distilled to four steps",
+    )

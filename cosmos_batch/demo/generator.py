@@ -90,8 +90,13 @@ def _write(folder: Path) -> None:
     write_generator(folder, {"vocab_size": train_tokenizer().get_vocab_size(), **TRANSFORMER}, VAE, SOUND)
 
 
-def write_generator(folder: Path, transformer: dict[str, Any], vae: dict[str, Any], sound: dict[str, Any]) -> None:
-    """Write a checkpoint of a generator with random weights of these shapes, in torch's default type."""
+def write_generator(
+    folder: Path, transformer: dict[str, Any], vae: dict[str, Any], sound: dict[str, Any] | None
+) -> None:
+    """Write a checkpoint of a generator with random weights of these shapes, in torch's default type.
+
+    Without `sound` it generates none.
+    """
     torch, diffusers = import_module("torch"), import_diffusers()
     with torch.random.fork_rng():
         torch.manual_seed(_SEED)
@@ -100,9 +105,11 @@ def write_generator(folder: Path, transformer: dict[str, Any], vae: dict[str, An
             ("vae", diffusers.AutoencoderKLWan, vae),
             ("sound_tokenizer", diffusers.Cosmos3AVAEAudioTokenizer, sound),
         ):
-            kind(**shape).save_pretrained(folder / name)
+            if shape is not None:
+                kind(**shape).save_pretrained(folder / name)
     diffusers.UniPCMultistepScheduler(**_SCHEDULER).save_pretrained(folder / "scheduler")
     (folder / "text_tokenizer").mkdir()
     write_tokenizer(folder / "text_tokenizer", train_tokenizer())
-    index = {"_class_name": "Cosmos3OmniPipeline", "_diffusers_version": diffusers.__version__, **_PARTS}
+    parts = _PARTS if sound is not None else {**_PARTS, "sound_tokenizer": [None, None]}
+    index = {"_class_name": "Cosmos3OmniPipeline", "_diffusers_version": diffusers.__version__, **parts}
     write_json(folder / "model_index.json", index)

@@ -31,8 +31,10 @@ from cosmos_batch.planning.deployment import (
     most_instance_types,
     parallel_plans,
     planned_pipeline,
+    served_model,
+    serving_engine,
 )
-from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
+from cosmos_batch.planning.generation.abilities import distilled_obstacle
 from cosmos_batch.planning.generation.parallelism import refuse_lossy_deployment
 from cosmos_batch.planning.instance_types import types_for, why_not, why_not_together, worker_resources
 
@@ -141,12 +143,11 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
 
 
 def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
-    """Raise ValueError for a distilled model. A custom engine may run one, so it is not checked."""
-    checked = entry.engine == "auto" or entry.engine in GENERATOR_ABILITIES or entry.endpoint is not None
-    names = {"model": entry.model, "endpoint.model": entry.endpoint.model if entry.endpoint else None}
-    for field, name in names.items():
-        if checked and name is not None and is_distilled_name(name):
-            raise ValueError(f"{pipeline.config_key}.{field}: {name} {DISTILLED_REASON}. {DISTILLED_REMEDY}")
+    """Raise ValueError for a distilled model that the engine cannot run."""
+    field = "endpoint.model" if entry.endpoint else "model"
+    model = served_model(entry, pipeline)
+    if obstacle := distilled_obstacle(model, serving_engine(entry)):
+        raise ValueError(f"{pipeline.config_key}.{field}: {model} {obstacle.reason}; {obstacle.remedy}")
 
 
 def _deployment_problems(config: Config) -> Iterator[str]:

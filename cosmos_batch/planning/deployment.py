@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE, FASTEST_GENERATOR, Image, guardrail_models, image_for
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
@@ -183,6 +184,18 @@ def engine_name(entry: GeneratorEntry) -> str:
     return FASTEST_GENERATOR if entry.engine == "auto" else entry.engine
 
 
+def serving_engine(entry: GeneratorEntry) -> str:
+    """Return the engine whose abilities a generator's jobs are planned with: for an endpoint, its server's."""
+    return engine_name(entry) if entry.endpoint is None else ENDPOINT_ENGINE["generator"]
+
+
+def served_model(entry: GeneratorEntry, pipeline: Pipeline) -> str:
+    """Return the name of the model that answers, at whatever revision: the endpoint's, or the one that is loaded."""
+    if entry.endpoint is not None:
+        return entry.endpoint.model or pipeline.model
+    return ModelName.parse(entry.model or pipeline.model).model
+
+
 def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> ParallelPlans:
     """Return how the GPUs of a worker share a job, for each kind of GPU; nothing if a server runs the model.
 
@@ -211,16 +224,18 @@ def planned_pipeline(entry: GeneratorEntry, pipeline: Pipeline) -> Pipeline:
 
 def _serving(entry: GeneratorEntry, pipeline: Pipeline, upsamples: bool) -> Serving:
     return Serving(
-        engine=engine_name(entry) if entry.endpoint is None else ENDPOINT_ENGINE["generator"],
+        engine=serving_engine(entry),
         by_url=entry.endpoint is not None,
         guardrails=bool(entry.guardrails),
         guardrails_required=entry.guardrails == REQUIRED,
         max_resolution=entry.max_resolution,
         upsamples=upsamples,
+        fixed_steps=fixed_steps_of(served_model(entry, pipeline)),
         lossy=entry.lossy,
         plans=parallel_plans(entry, pipeline),
     )
 
 
 def _largest_workload(entry: GeneratorEntry, pipeline: Pipeline) -> Workload:
-    return Workload.largest(MODES_OF_PIPELINE[pipeline.id], entry.max_resolution, bool(entry.guardrails))
+    distilled = fixed_steps_of(served_model(entry, pipeline)) is not None
+    return Workload.largest(MODES_OF_PIPELINE[pipeline.id], entry.max_resolution, bool(entry.guardrails), distilled)

@@ -59,7 +59,9 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
 def _plan_for_other_gpu(serving: Serving, pipeline: Pipeline, count: int, gpu: LocalGpu) -> ParallelPlan:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
-    workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails)
+    workload = Workload.largest(
+        MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails, serving.fixed_steps is not None
+    )
     try:
         return parallel_plan_for_machine(pipeline, serving.engine, host, workload)
     except ValueError as error:

@@ -14,7 +14,7 @@ from cosmos_batch.contract.job import InputFile
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from cosmos_batch.planning.generation.abilities import refuse_distilled
+from cosmos_batch.planning.generation.abilities import refuse_undistilled_engine
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.metadata import prompt_and_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
@@ -31,7 +31,7 @@ def plan_generation(
     request: Request, job_id: str, environment: PlanningEnvironment, model: str, serving: Serving
 ) -> Work:
     """Return the generation and its files. Raises Failure, also for a distilled model, which no worker would run."""
-    refuse_distilled(model, serving)
+    refuse_undistilled_engine(model, serving)
     pipeline = pipeline_named(request.pipeline)
     assert pipeline is not None, "infra deploys the pipelines of the catalogue"
     roots = environment.asset_buckets

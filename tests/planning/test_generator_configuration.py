@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.environment import DeployedQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.serving import ParallelPlans
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.configuration import ConfigError, parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
-from cosmos_batch.planning.generation.abilities import is_distilled_name
 from cosmos_batch.planning.instance_types import workers_per_instance
 
 
@@ -24,12 +24,15 @@ def plans_of(enabled: EnabledPipeline) -> ParallelPlans:
     return enabled.serving.plans
 
 
-def test_the_four_generators_and_their_defaults() -> None:
+def test_the_generators_and_their_defaults() -> None:
     entries = parse_config("{}").app.pipelines.use_nvidia_cosmos3.models_omni
     assert [one.id for one in entries.pipelines()] == [
         "cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video",
+        "cosmos3-super-text2image-4step", "cosmos3-super-image2video-4step",
     ]  # fmt: skip
-    for entry in (entries.nano, entries.super, entries.super_text2image, entries.super_image2video):
+    for pipeline in entries.pipelines():
+        entry = entries.entry(pipeline)
+        assert isinstance(entry, GeneratorEntry)
         assert not entry.enabled and entry.auto_register_with_vams and entry.max_vcpus == 192
         assert entry.auto_trigger_on_file_extensions_upload == "" and entry.guardrails
         assert (entry.objective, entry.max_resolution) == ("throughput", "720p")
@@ -64,38 +67,44 @@ def test_extensions_that_a_generator_does_not_accept_are_refused(key: str, exten
     parse_config(omni(nano16B={"autoTriggerOnFileExtensionsUpload": ".png, .MP4"}))
 
 
-DISTILLED = [
-    "nvidia/Cosmos3-Super-Text2Image-4Step",
-    "/models/Cosmos3-Super-Image2Video-4step/",
-    "me/Cosmos3-Nano-Distilled",
-    "nvidia/Cosmos3-Super-Text2Image-4Step@main",
-]
+FOUR_STEPS = "nvidia/Cosmos3-Super-Text2Image-4Step"
 
 
-@pytest.mark.parametrize("model", DISTILLED[:3])
-@pytest.mark.parametrize("engine", ["auto", "diffusers", "vllm-omni"])
-def test_distilled_checkpoints_are_refused_at_synthesis(engine: str, model: str) -> None:
-    entry = {"engine": engine, "model": model}
-    with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* is distilled to a few fixed steps"):
+@pytest.mark.parametrize("engine", ["auto", "diffusers", "vllm-omni", "my.module:Engine"])
+def test_the_steps_of_a_distilled_model_are_part_of_its_deployment(engine: str) -> None:
+    entry = {"engine": engine, "instanceTypes": ["p5en.48xlarge"], "fallbackInstanceTypes": []}
+    (enabled,) = enabled_pipelines(parse_config(omni(superText2Image64B={**entry, "model": FOUR_STEPS})))
+    assert enabled.serving is not None and enabled.serving.fixed_steps == 4
+    (usual,) = enabled_pipelines(parse_config(omni(superText2Image64B=entry)))
+    assert usual.serving is not None and usual.serving.fixed_steps is None
+
+
+def test_a_distilled_model_on_several_gpus_is_never_planned_with_a_second_prompt() -> None:
+    entry = {"objective": "latency", "instanceTypes": ["p5.48xlarge"], "model": FOUR_STEPS}
+    (enabled,) = enabled_pipelines(parse_config(omni(superText2Image64B=entry)))
+    assert {plan.cfg for plan in plans_of(enabled).values()} == {1}
+
+
+@pytest.mark.parametrize("engine", ["cosmos-framework", "phyai"])
+def test_a_distilled_model_is_refused_at_synthesis_for_engines_that_run_none(engine: str) -> None:
+    entry = {"engine": engine, "model": FOUR_STEPS, "guardrails": False}
+    with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* set engine to vllm-omni or diffusers"):
         parse_config(omni(superText2Image64B=entry))
     parse_config(omni(superText2Image64B={**entry, "enabled": False}))
-    parse_config(omni(superText2Image64B={**entry, "engine": "my.module:Engine"}))
 
 
-def test_an_endpoint_with_a_distilled_model_is_refused() -> None:
-    endpoint = {"url": "http://10.0.1.7:8000/v1", "model": DISTILLED[0]}
-    with pytest.raises(ConfigError, match=r"superText2Image64B.endpoint.model: .* is distilled"):
-        parse_config(omni(superText2Image64B={"engine": "endpoint", "endpoint": endpoint, "guardrails": False}))
+@pytest.mark.parametrize("engine", ["auto", "diffusers"])
+def test_a_distilled_model_whose_name_does_not_say_its_steps_is_refused_at_synthesis(engine: str) -> None:
+    entry = {"engine": engine, "model": "me/Cosmos3-Super-Distilled"}
+    with pytest.raises(ConfigError, match="its name does not say to how many steps"):
+        parse_config(omni(superText2Image64B=entry))
 
 
-@pytest.mark.parametrize("model", [*DISTILLED, "Cosmos3_4_Steps"])
-def test_distilled_checkpoints_are_recognized_by_name(model: str) -> None:
-    assert is_distilled_name(model)
-
-
-@pytest.mark.parametrize("model", ["nvidia/Cosmos3-Super-Text2Image", "/4Step/Cosmos3-Nano", "me/Footstep-Nano"])
-def test_other_checkpoints_are_not_taken_for_distilled_checkpoints(model: str) -> None:
-    assert not is_distilled_name(model)
+def test_an_endpoint_with_a_distilled_model_is_planned_with_its_steps() -> None:
+    endpoint = {"url": "http://10.0.1.7:8000/v1", "model": FOUR_STEPS}
+    entry = {"engine": "endpoint", "endpoint": endpoint, "guardrails": False}
+    (enabled,) = enabled_pipelines(parse_config(omni(superText2Image64B=entry)))
+    assert enabled.serving is not None and enabled.serving.fixed_steps == 4
 
 
 def test_latency_takes_the_whole_instance() -> None:

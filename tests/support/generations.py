@@ -43,6 +43,7 @@ def settled(
     upsamples: bool = True,
     by_url: bool = False,
     guardrails_required: bool = False,
+    fixed_steps: int | None = None,
 ) -> Generation:
     """Settle a request, and check that the generation survives JSON, as in the message of a queue."""
     catalogue_pipeline = pipeline_named(pipeline)
@@ -54,6 +55,7 @@ def settled(
         guardrails_required=guardrails_required,
         max_resolution=max_resolution,
         upsamples=upsamples,
+        fixed_steps=fixed_steps,
         plans=plans or {},
     )
     generation = settle(

@@ -55,9 +55,12 @@ class Generation(Model):
     )
     num_frames: int | None = Field(ge=1, description="4k+1; None until the control videos have been decoded")
     fps: float | None = Field(gt=0, description="Frames per second; None until the control videos have been decoded")
+    distilled: bool = Field(
+        default=False, description="Whether the model is distilled: steps are fixed, and it has no guidance"
+    )
     steps: int = Field(ge=1)
     guidance_scale: float = Field(ge=0)
-    flow_shift: float = Field(gt=0)
+    flow_shift: float = Field(gt=0, description="1 for a distilled model, which shifts nothing")
     seed: int = Field(ge=0)
     sound: bool
     guardrails: bool
@@ -107,6 +110,11 @@ class Generation(Model):
     def guidance_interval(self) -> tuple[float, float] | None:
         """Return the timesteps, counted down from 1000, in which guidance applies; None if it applies in all."""
         return MODES[self.mode].guidance_interval
+
+    @property
+    def scheduler(self) -> str:
+        """Return the name of the scheduler that denoises it."""
+        return "FlowMatchEuler" if self.distilled else "UniPC"
 
     @property
     def total_steps(self) -> int:

@@ -59,6 +59,9 @@ class Serving(Model):
     )
     max_resolution: Resolution = Field(description="The tier of the largest video")
     upsamples: bool = Field(default=False, description="Whether a model that rewrites prompts is configured")
+    fixed_steps: int | None = Field(
+        default=None, ge=1, description="The steps that the model is distilled to; None if it is not distilled"
+    )
     lossy: LossyModes = Field(
         default_factory=list, description="Modes in which the engine is faster and changes the result"
     )

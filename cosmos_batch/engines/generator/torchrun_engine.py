@@ -85,7 +85,7 @@ class TorchrunGenerator(ABC):
         if the group does not start.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
-        refuse_distilled(model_dir)
+        refuse_distilled(model_dir, ENGINES[self.engine].title)
         self._transformer: Body = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))
         self._media = ThreadPoolExecutor(1, "media")

@@ -1,12 +1,9 @@
-"""Refuse a generation that the engine of its pipeline cannot do, and name the engines that can.
+"""Refuse a generation that the engine of its pipeline cannot do, and name the engines that can."""
 
-Also recognize distilled checkpoints, which no engine of this release can run.
-"""
-
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from cosmos_batch.catalogue.distillation import fixed_steps_of, lacks_number_of_steps
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES, SIZES, Size
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
@@ -130,31 +127,29 @@ def _action_obstacles(engine: GeneratorAbilities, generation: Generation) -> Ite
         yield Obstacle(f"predicts no actions of {domain}", "use mode forward_dynamics")
 
 
-# NVIDIA's `Cosmos3-Super-Text2Image-4Step` and `Cosmos3-Super-Image2Video-4Step` denoise in four fixed steps without
-# guidance (`fixed_step_sampler_config` of their scheduler). With another scheduler, other steps or guidance they
-# generate noise without an error, and vLLM-Omni, which has them, ignores the steps and guidance of a request.
-# The pattern also matches `Cosmos3-Nano-Distilled` of Cosmos Framework's own tests.
-_DISTILLED_NAME = re.compile(r"[-_](\d+[-_]?steps?|distilled)(?![a-z0-9])", re.IGNORECASE)
+def distilled_obstacle(model: str, engine: str) -> Obstacle | None:
+    """Return why an engine cannot run a model that is distilled, after the model's name; None if it can.
 
-# vLLM-Omni recognizes a distilled checkpoint by this scheduler (`pipeline_cosmos3.py`, 0.30.0); others have UniPC.
-_DISTILLED_SCHEDULER = "FlowMatchEulerDiscreteScheduler"
-
-DISTILLED_REASON = "is distilled to a few fixed steps, which no engine of this release can run"
-DISTILLED_REMEDY = "Use the checkpoint that it was distilled from, such as nvidia/Cosmos3-Super-Text2Image."
-
-
-def is_distilled_name(model: str) -> bool:
-    """Return whether a model's id on the Hub, or the path of its folder, names a distilled checkpoint."""
-    return _DISTILLED_NAME.search(model.partition("@")[0].rstrip("/").rpartition("/")[2]) is not None
-
-
-def refuse_distilled(model: str, serving: Serving) -> None:
-    """Raise Failure (ModelUnavailable) if a pipeline's model is distilled. A custom engine may run one."""
-    is_known = serving.engine in GENERATOR_ABILITIES or serving.by_url
-    if is_known and is_distilled_name(model):
-        raise Failure("ModelUnavailable", f"{model} {DISTILLED_REASON}.", DISTILLED_REMEDY)
+    Nothing is known of custom engines, which are not checked.
+    """
+    abilities = GENERATOR_ABILITIES.get(engine)
+    if abilities is None:
+        return None
+    if lacks_number_of_steps(model):
+        return Obstacle(
+            "is distilled, and its name does not say to how many steps, which a job is planned with",
+            "add them to the name of its repository or folder, as in Cosmos3-Super-Text2Image-4Step",
+        )
+    if fixed_steps_of(model) is not None and not abilities.distilled:
+        able = [name for name, other in GENERATOR_ABILITIES.items() if other.distilled]
+        return Obstacle(
+            f"is distilled to a few fixed steps, which {ENGINES[engine].title} does not run",
+            f"set engine to {' or '.join(able)}, or take the model that it was distilled from",
+        )
+    return None
 
 
-def is_distilled_scheduler(scheduler: Mapping[str, object]) -> bool:
-    """Return whether a checkpoint's `scheduler/scheduler_config.json` is that of a distilled one."""
-    return scheduler.get("_class_name") == _DISTILLED_SCHEDULER or "fixed_step_sampler_config" in scheduler
+def refuse_undistilled_engine(model: str, serving: Serving) -> None:
+    """Raise Failure (ModelUnavailable) if the engine of a pipeline cannot run its distilled model."""
+    if obstacle := distilled_obstacle(model, serving.engine):
+        raise Failure("ModelUnavailable", f"{model} {obstacle.reason}.", f"In config.json, {obstacle.remedy}.")

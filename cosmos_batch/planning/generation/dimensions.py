@@ -27,7 +27,11 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 
 # The tier of a request that sets no size, where it is not that of the other models: 720p, and 480p with actions. The
 # reasons and sources are in docs/decisions/042-the-models-own-defaults.md.
-_DEFAULT_TIER_OF_PIPELINE: dict[str, Resolution] = {"cosmos3-super-text2image": "768p"}
+_DEFAULT_TIER_OF_PIPELINE: dict[str, Resolution] = {
+    "cosmos3-super-text2image": "768p",
+    "cosmos3-super-text2image-4step": "768p",
+    "cosmos3-super-image2video-4step": "480p",
+}
 
 
 def settle_size(

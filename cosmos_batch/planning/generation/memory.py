@@ -66,13 +66,17 @@ class Workload:
     tokens: int = 2 * SEQUENCE_LIMIT
 
     @classmethod
-    def largest(cls, modes: Sequence[Mode], resolution: Resolution, guardrails: bool) -> Self:
-        """Return the largest workload that a pipeline with these modes admits, with videos up to a resolution."""
+    def largest(cls, modes: Sequence[Mode], resolution: Resolution, guardrails: bool, distilled: bool = False) -> Self:
+        """Return the largest workload that a pipeline with these modes admits, with videos up to a resolution.
+
+        A distilled model has no guidance.
+        """
         tiers = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(resolution) + 1] if resolution in VIDEO_RESOLUTIONS else ()
         areas = {tier: max(size.area for size in SIZES[tier].values()) for tier in SIZES}
         image = areas["768p"] / 1e6
         videos = [areas[tier] * FRAME_LIMIT[tier] / 1e6 for tier in tiers if set(modes) - {"t2i"}]
-        return cls(max([image, *videos]), any(MODES[mode].guidance_scale != 1 for mode in modes), guardrails)
+        guided = not distilled and any(MODES[mode].guidance_scale != 1 for mode in modes)
+        return cls(max([image, *videos]), guided, guardrails)
 
     @classmethod
     def of(cls, generation: Generation, guardrails: bool) -> Self:

@@ -30,12 +30,12 @@ def nvidia_negative_prompt() -> str:
 
 
 def settle_prompts(
-    parameters: GenerationParameters, prompt: Prompt | None, mode: Mode, upsamples: bool
+    parameters: GenerationParameters, prompt: Prompt | None, mode: Mode, upsamples: bool, guided: bool = True
 ) -> dict[str, Any]:
     """Return the fields of a generation that concern its prompts. Raises Failure (InvalidInput).
 
     Size and duration are appended to a prompt of text; NVIDIA's structured JSON contains them itself. `upsamples` is
-    whether a model that rewrites prompts is configured.
+    whether a model that rewrites prompts is configured, and `guided` whether the model follows a negative prompt.
     """
     if parameters.upsample_prompt:
         _refuse_upsampling(mode, upsamples)
@@ -48,7 +48,7 @@ def settle_prompts(
     return {
         "prompt": text,
         "upsample_prompt": upsample,
-        "negative_prompt": _default_negative_prompt(mode)
+        "negative_prompt": _default_negative_prompt(mode, guided)
         if negative is None
         else prompt_text("negativePrompt", negative),
         "max_sequence_length": parameters.max_sequence_length,
@@ -61,9 +61,9 @@ def _or(value: bool | None, default: bool) -> bool:
     return default if value is None else value
 
 
-def _default_negative_prompt(mode: Mode) -> str:
+def _default_negative_prompt(mode: Mode, guided: bool) -> str:
     """Return NVIDIA's negative prompt for the mode. It is always sent, because engines' own defaults differ."""
-    return nvidia_negative_prompt() if mode in ("t2v", "i2v", "v2v", "transfer") else ""
+    return nvidia_negative_prompt() if guided and mode in ("t2v", "i2v", "v2v", "transfer") else ""
 
 
 def _refuse_upsampling(mode: Mode, is_configured: bool) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import (
@@ -26,6 +27,7 @@ from cosmos_batch.planning.generation.dimensions import (
     settle_size,
     tier_of_admitted,
 )
+from cosmos_batch.planning.generation.distilled_requests import refuse_undistilled_request
 from cosmos_batch.planning.generation.parallelism import refuse_large_generation
 from cosmos_batch.planning.generation.prompts import Prompt, settle_prompts
 from cosmos_batch.planning.generation.transfer import hint_defaults, settle_transfer
@@ -67,8 +69,10 @@ def settle(
     """
     mode = _settle_mode(parameters.mode, pipeline, medium)
     _refuse_parameters_of_other_modes(parameters, mode)
+    if serving.fixed_steps is not None:
+        refuse_undistilled_request(parameters, mode, serving.fixed_steps)
     rules = MODES[mode]
-    prompts = settle_prompts(parameters, prompt, mode, serving.upsamples)
+    prompts = settle_prompts(parameters, prompt, mode, serving.upsamples, guided=serving.fixed_steps is None)
     resolution, size = settle_size(parameters, mode, pipeline, medium, serving.max_resolution)
     tier = resolution or tier_of_admitted(size)
     action = settle_action(parameters, mode, tier) if rules.action else None
@@ -83,9 +87,7 @@ def settle(
         height=size.height if size else None,
         num_frames=frames,
         fps=fps,
-        steps=parameters.steps or rules.steps,
-        guidance_scale=_settle_guidance(parameters.guidance_scale, mode, transfer),
-        flow_shift=parameters.flow_shift or rules.flow_shift,
+        **_settle_sampling(parameters, mode, transfer, serving.fixed_steps),
         seed=draw_seed(job_id) if parameters.seed is None else parameters.seed,
         sound=_settle_sound(parameters.sound, mode),
         guardrails=_settle_guardrails(parameters.guardrails, serving, pipeline),
@@ -157,6 +159,20 @@ def _refuse_parameters_of_other_modes(parameters: GenerationParameters, mode: Mo
                 f"{json_names[name]}: has no meaning in mode {mode}, only in {', '.join(modes)}.",
                 f"Leave {json_names[name]} out, or set mode.",
             )
+
+
+def _settle_sampling(
+    parameters: GenerationParameters, mode: Mode, transfer: Transfer | None, fixed_steps: int | None
+) -> dict[str, Any]:
+    """Return the fields of a generation that say how it is denoised."""
+    if fixed_steps is not None:
+        return {"distilled": True, "steps": fixed_steps, "guidance_scale": 1.0, "flow_shift": 1.0}
+    rules = MODES[mode]
+    return {
+        "steps": parameters.steps or rules.steps,
+        "guidance_scale": _settle_guidance(parameters.guidance_scale, mode, transfer),
+        "flow_shift": parameters.flow_shift or rules.flow_shift,
+    }
 
 
 def _settle_guidance(requested: float | None, mode: Mode, transfer: Transfer | None) -> float:

@@ -434,7 +434,7 @@ def deployed_as(omni: Deployment, monkeypatch: pytest.MonkeyPatch, model: str, *
             "guardrails: cosmos3-nano requires",
         ),
         ("nvidia/Cosmos3-Nano", {}, ["--upsample-prompt"], "no model that rewrites prompts is configured"),
-        ("me/Cosmos3-Nano-Distilled", {}, [], "is distilled to a few fixed steps"),
+        ("me/Cosmos3-Nano-Distilled", {}, [], "its name does not say to how many steps"),
     ],
 )
 def test_what_the_deployed_pipeline_cannot_do_is_refused_before_anything_is_uploaded(

@@ -14,7 +14,6 @@ import pytest
 from cosmos_batch.contract.environment import DeployedQueue, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY
 from cosmos_batch.state import Jobs
 from lambdas.handlers.plan import enabled_queues, handler
 from tests.lambdas.cloud import IDENTITY, Cloud
@@ -108,14 +107,14 @@ def test_it_is_refused_by_the_planner(cloud: Cloud, request_: dict[str, Any], me
 def test_a_distilled_model_is_refused_before_a_worker_loads_it(cloud: Cloud) -> None:
     """An update may deploy `plan` for a configuration that an earlier version's synthesis has accepted."""
     distilled = IDENTITY.model_copy(update={"model": "nvidia/Cosmos3-Super-Text2Image-4Step"})
-    for engine in ("diffusers", "my.module:Engine"):
+    for engine in ("cosmos-framework", "my.module:Engine"):
         serving = SERVING.model_copy(update={"engine": engine})
         queue = DeployedQueue(id=TO_IMAGE, queue_url=cloud.jobs_queue, identity=distilled, serving=serving)
         enabled_queues()[TO_IMAGE] = queue
-        if engine == "diffusers":
+        if engine == "cosmos-framework":
             error = refused(cloud, {"pipeline": TO_IMAGE})
             assert error.code == "ModelUnavailable" and not error.retryable
-            assert f"{distilled.model} {DISTILLED_REASON}" in error.message and error.remedy == DISTILLED_REMEDY
+            assert "is distilled to a few fixed steps, which Cosmos Framework does not run" in error.message
     execution = {"id": "arn:execution:custom", "name": "custom", "startTime": datetime.now(UTC).isoformat()}
     request = {"pipeline": TO_IMAGE, "prompt": "A car.", "output": "s3://assets/out/", "parameters": {"mode": "t2i"}}
     handler({"request": request, "execution": execution}, None)

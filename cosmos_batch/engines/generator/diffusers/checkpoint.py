@@ -12,7 +12,7 @@ from typing import Any
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
-from cosmos_batch.engines.checkpoints import GENERATORS, loading, refuse_distilled, refuse_incomplete
+from cosmos_batch.engines.checkpoints import GENERATORS, fixed_noise_levels, loading, refuse_incomplete
 from cosmos_batch.engines.generator.diffusers.acceleration import (
     Accelerations,
     accelerate,
@@ -57,14 +57,19 @@ class LoadedGuardrails:
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """A loaded model in two Diffusers pipelines that share all weights, because only the modular one can do transfer.
+    """A loaded model in two Diffusers pipelines that share all weights.
 
     Attributes
     ----------
+    name
+        The name of its folder.
     omni
         `Cosmos3OmniPipeline`, for all modes but `transfer`.
     modular
-        `Cosmos3OmniModularPipeline`, for `transfer`.
+        `Cosmos3OmniModularPipeline`, for `transfer`; of a distilled model `Cosmos3DistilledModularPipeline`, for all
+        modes.
+    fixed_steps
+        The number of steps that the model is distilled to; None if it is not distilled.
     device
         `cuda` or `cpu`.
     guardrails
@@ -73,15 +78,18 @@ class LoadedCheckpoint:
         The accelerations that were applied.
     """
 
+    name: str
     omni: Any
     modular: Any
+    fixed_steps: int | None
     device: str
     guardrails: LoadedGuardrails | None
     accelerations: Accelerations
 
     def accelerated_job(self, generation: Generation) -> AbstractContextManager[None]:
         """Return a context in which one job is generated with all accelerations."""
-        return accelerated(self.omni, self.accelerations, conditioning_latents(generation))
+        pipeline = self.omni if self.fixed_steps is None else self.modular
+        return accelerated(pipeline, self.accelerations, conditioning_latents(generation))
 
     def warm_up(self, journal: Journal) -> None:
         """Generate a smallest video before the first job; see `acceleration.warm_up`."""
@@ -113,11 +121,11 @@ def load_checkpoint(
     before computes. This excludes the accelerations that change layers, because Diffusers' offloading hooks need each
     layer to be called once in each pass.
 
-    Raises Failure: ModelUnavailable if the folder holds no complete checkpoint, or a distilled one; EngineFailed if a
-    lossy mode is impossible on this machine.
+    Raises Failure: ModelUnavailable if the folder holds no complete checkpoint; EngineFailed if a lossy mode is
+    impossible on this machine.
     """
     refuse_incomplete(folder, "model_index.json", models=GENERATORS)
-    refuse_distilled(folder)
+    noise_levels = fixed_noise_levels(folder)
     refuse_lossy_modes(lossy, offload)
     import torch
 
@@ -138,7 +146,7 @@ def load_checkpoint(
         _place(omni, device, offload)
         accelerate(omni, accelerations, device, journal)
         apply_lossy_modes(omni, lossy)
-        modular = _modular(diffusers, omni)
+        modular = _modular(diffusers, omni, noise_levels)
     omni.set_progress_bar_config(disable=True)
     _hide_bars(modular._blocks)
     where = f"{device}, its layers offloaded" if offload else device
@@ -146,7 +154,8 @@ def load_checkpoint(
         f"loaded {folder.name} on {where}; guardrails {'on' if guardrails else 'off'}; "
         f"lossy: {', '.join(lossy) or 'no'}"
     )
-    return LoadedCheckpoint(omni, modular, device, guardrails, accelerations)
+    fixed_steps = None if noise_levels is None else len(noise_levels)
+    return LoadedCheckpoint(folder.name, omni, modular, fixed_steps, device, guardrails, accelerations)
 
 
 def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails | None:
@@ -194,8 +203,12 @@ def _place(omni: Any, device: str, offload: bool) -> None:
     )
 
 
-def _modular(diffusers: Any, omni: Any) -> Any:
-    modular = diffusers.Cosmos3OmniModularPipeline()
+def _modular(diffusers: Any, omni: Any, noise_levels: Sequence[float] | None) -> Any:
+    if noise_levels is None:
+        modular = diffusers.Cosmos3OmniModularPipeline()
+    else:
+        modular = diffusers.Cosmos3DistilledModularPipeline()
+        modular.update_components(distilled_sigmas=list(noise_levels))
     modular.update_components(**{name: part for name, part in omni.components.items() if name != "safety_checker"})
     if omni.safety_checker is not None:
         modular.enable_safety_checker(omni.safety_checker)

@@ -228,5 +228,9 @@ class _DiffusersJob:
             timings=self._journal.seconds,
             logs=self._journal.lines,
             checks=self._checks,
-            facts={"scheduler": "UniPC", "device": self._checkpoint.device, "peakGpuBytes": self._peak},
+            facts={
+                "scheduler": prepared.generation.scheduler,
+                "device": self._checkpoint.device,
+                "peakGpuBytes": self._peak,
+            },
         )

@@ -10,6 +10,7 @@ from PIL import Image
 
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import blocked, unjudged
+from cosmos_batch.engines.checkpoints import refuse_other_steps
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint
 from cosmos_batch.engines.generator.guardrails import guardrails_missing
@@ -31,6 +32,7 @@ def refuse_unsupported(checkpoint: LoadedCheckpoint, generation: Generation) -> 
     """Raise Failure, before any work, if this checkpoint or this worker lacks something that the generation needs."""
     if generation.guardrails and checkpoint.guardrails is None:
         raise guardrails_missing("Diffusers")
+    refuse_other_steps(generation, checkpoint.fixed_steps, checkpoint.name)
     omni = checkpoint.omni
     refuse_missing_parts(generation, sound=omni.sound_tokenizer is not None, actions=omni.transformer.config.action_gen)
 
@@ -53,6 +55,8 @@ def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progres
     with _guardrail_failures(), checkpoint.accelerated_job(generation):
         if generation.transfer:
             return _transfer(checkpoint, prepared, progress)
+        if generation.distilled:
+            return _distilled(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, generation)
         checkpoint.omni.register_modules(scheduler=scheduler)
         result = checkpoint.omni(
@@ -125,13 +129,7 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
     assert settings is not None and generation.num_frames is not None
     pipeline = checkpoint.modular
     captions = captions_for(generation, prepared.size)  # the modular pipeline adds no templates
-    scheduler = _scheduler(checkpoint, generation)
-    _count_steps(scheduler, _counter(progress, generation.total_steps))
-    pipeline.update_components(scheduler=scheduler)
-    if generation.guardrails:
-        pipeline.enable_safety_checker()
-    else:
-        pipeline.disable_safety_checker()
+    _set_up_modular(pipeline, _scheduler(checkpoint, generation), generation, progress)
     videos = pipeline(
         **{**_common(generation), "prompt": captions.prompt, "negative_prompt": captions.negative},
         control_videos={hint: _pictures(frames) for hint, frames in prepared.controls.items()},
@@ -144,6 +142,28 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
         output="videos",
     )
     return GeneratedMedia(_pixels(videos))
+
+
+def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
+    """Generate with a distilled model. Its scheduler adds new noise after each step, as vLLM-Omni's does."""
+    generation, pipeline = prepared.generation, checkpoint.modular
+    scheduler: Any = import_module("diffusers").FlowMatchEulerDiscreteScheduler
+    scheduler = scheduler.from_config(checkpoint.omni.scheduler.config, stochastic_sampling=True)
+    _set_up_modular(pipeline, scheduler, generation, progress)
+    arguments = {**_common(generation), **_plain(prepared), "fps": generation.fps}
+    for name in ("negative_prompt", "enable_sound"):  # a distilled model has neither
+        del arguments[name]
+    return GeneratedMedia(_pixels(pipeline(**arguments, output="videos")))
+
+
+def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progress: Progress) -> None:
+    """Give a modular pipeline the scheduler and the guardrails of one job, and have its steps counted."""
+    _count_steps(scheduler, _counter(progress, generation.total_steps))
+    pipeline.update_components(scheduler=scheduler)
+    if generation.guardrails:
+        pipeline.enable_safety_checker()
+    else:
+        pipeline.disable_safety_checker()
 
 
 def _scheduler(checkpoint: LoadedCheckpoint, generation: Generation) -> Any:

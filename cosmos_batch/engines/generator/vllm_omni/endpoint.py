@@ -12,11 +12,12 @@ from typing import Any
 
 import httpx2
 
+from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
+from cosmos_batch.engines.checkpoints import refuse_other_steps
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni.job import OmniJob
 from cosmos_batch.engines.job_files import generation_files
@@ -24,7 +25,6 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
-from cosmos_batch.planning.generation.abilities import DISTILLED_REASON, DISTILLED_REMEDY, is_distilled_name
 
 NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
 """The verdicts of a request with guardrails: vLLM-Omni does not report them, and passes what it could not judge."""
@@ -49,14 +49,12 @@ class OmniEndpointEngine(EndpointEngineBase):
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Choose the server's model; blocks. Nothing is read from the folder.
 
-        Raises Failure: ModelUnavailable if the server has no such model, only a distilled one, or refuses the key;
-        EngineFailed if it cannot be reached.
+        Raises Failure: ModelUnavailable if the server has no such model, or refuses the key; EngineFailed if it cannot
+        be reached.
         """
         journal = Journal()
         self.startup_logs = journal.lines
         self._connect()
-        if is_distilled_name(self._model):
-            raise Failure("ModelUnavailable", f"{self._model} {DISTILLED_REASON}.", DISTILLED_REMEDY)
         journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
@@ -66,6 +64,8 @@ class OmniEndpointEngine(EndpointEngineBase):
         """
         assert job.generation is not None, "the plan function settles one for every generator job"
         server = self._connected()
+        if fixed_steps := fixed_steps_of(self._model):  # the name of another model tells nothing
+            refuse_other_steps(job.generation, fixed_steps, self._model)
         with self._cancellation.scope() as check:
             omni_job = OmniJob(workdir, count=None, shares_files=False, check=check)
             files = generation_files(job, workdir)

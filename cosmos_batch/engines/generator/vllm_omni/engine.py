@@ -30,7 +30,13 @@ from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
-from cosmos_batch.engines.checkpoints import GENERATOR_PARTS, GENERATORS, refuse_distilled, refuse_incomplete
+from cosmos_batch.engines.checkpoints import (
+    GENERATOR_PARTS,
+    GENERATORS,
+    fixed_noise_levels,
+    refuse_incomplete,
+    refuse_other_steps,
+)
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, explain_guardrail_failures, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_missing_parts
@@ -96,7 +102,9 @@ class VllmOmniEngine:
         if the server does not start, or starts without our plugin.
         """
         refuse_incomplete(model_dir, *GENERATOR_PARTS, models=GENERATORS)
-        refuse_distilled(model_dir)
+        levels = fixed_noise_levels(model_dir)
+        self._fixed_steps = None if levels is None else len(levels)
+        self._model = model_dir.name
         self._transformer: dict[str, Any] = json.loads((model_dir / "transformer" / "config.json").read_text("utf-8"))
         models = self.guardrail_models if self.guardrails else {}
         self._verdicts = TemporaryDirectory(prefix="verdicts-")
@@ -137,6 +145,7 @@ class VllmOmniEngine:
         """
         if self._tokenizer is None:
             raise Failure("Internal", "The engine has no model loaded.", "Load a model first.")
+        refuse_other_steps(generation, self._fixed_steps, self._model)
         config = self._transformer
         refuse_missing_parts(generation, sound=bool(config.get("sound_gen")), actions=bool(config.get("action_gen")))
         on_thread = partial(asyncio.get_running_loop().run_in_executor, self._media)
@@ -164,7 +173,7 @@ class VllmOmniEngine:
             raise Failure(
                 "EngineFailed",
                 f"{self.name} used {progress[1]} steps instead of the {requested} requested; nothing was delivered.",
-                "Check that the model is no distilled checkpoint: for these the server sets steps and guidance itself.",
+                "Check that the model is the configured one: for a distilled one the server sets its own steps.",
             )
 
     def _checks(self, name: str) -> Checks:

@@ -89,7 +89,7 @@ class OmniJob:
             logs=self._journal.lines,
             notes=self._notes,
             checks=checks,
-            facts={"scheduler": "UniPC", **output.facts},
+            facts={"scheduler": generation.scheduler, **output.facts},
         )
 
     def _prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:

@@ -83,10 +83,13 @@ def test_a_video_with_sound(make: Make, sent_requests: Callable[[], list[dict[st
     assert not any("maxSequenceLength" in note for note in other)
 
 
-def test_server_with_a_distilled_model_is_refused(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Handler, "model", "nvidia/Cosmos3-Super-Text2Image-4Step")
-    with pytest.raises(Failure, match="Cosmos3-Super-Text2Image-4Step is distilled") as raised:
-        OmniEndpointEngine(Endpoint(url=served), lambda: None).load(Path("/nothing"))
+@pytest.mark.parametrize(("served_name", "fixed_steps"), [("Cosmos3-4Step", None), ("Cosmos3-8Step", 4)])
+def test_a_job_with_other_steps_than_the_served_model_has_is_refused(
+    served_name: str, fixed_steps: int | None, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "model", served_name)
+    with pytest.raises(Failure, match=f"{served_name} is distilled to . fixed steps, and the job") as raised:
+        make({"mode": "t2i", "width": 64, "height": 48}, fixed_steps=fixed_steps)
     assert raised.value.error.code == "ModelUnavailable" and not raised.value.error.retryable
 
 
