@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -54,7 +54,7 @@ class Deployment:
         return Workers(self._table, pipeline)
 
     def deployed_pipeline(self, pipeline: str) -> DeployedPipeline | None:
-        """Return how a pipeline is configured; None where this person may not see it."""
+        """Return how a pipeline is configured; None where this person may not see it, or a newer release wrote it."""
         from botocore.exceptions import ClientError
 
         name = self.parameters.get(pipeline)  # an earlier version's stacks do not have it
@@ -62,8 +62,16 @@ class Deployment:
             return None
         try:
             return DeployedPipeline.read(self.clients("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-        except (ClientError, ValidationError):
+        except ValidationError:
             return None
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("AccessDeniedException", "ParameterNotFound"):
+                return None
+            raise
+
+    def deployed_pipelines(self, names: Iterable[str]) -> dict[str, DeployedPipeline]:
+        """Return how these pipelines are configured, without those that this person may not see."""
+        return {name: pipeline for name in names if (pipeline := self.deployed_pipeline(name)) is not None}
 
     def execution_arn(self, job_id: str) -> str:
         """Return the ARN of a job's execution, whose name is the job's id."""

@@ -88,9 +88,15 @@ def unknown_field(name: str, known: Collection[str]) -> str:
     """
     if name in known:
         return "unknown field in this place; it belongs into another part"
+    near = nearest_name(name, known)
+    return f"unknown field; {f'did you mean {near}?' if near else 'remove it or correct its name'}"
+
+
+def nearest_name(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that is most like a misspelled one, if one is alike. Case and underscores do not count."""
     by_letters = {_letters(one): one for one in known}
     near = get_close_matches(_letters(name), by_letters, n=1, cutoff=0.6)
-    return f"unknown field; {f'did you mean {by_letters[near[0]]}?' if near else 'remove it or correct its name'}"
+    return by_letters[near[0]] if near else None
 
 
 def _letters(name: str) -> str:

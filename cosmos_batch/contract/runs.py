@@ -1,6 +1,6 @@
 """A run: one request over many files, its shards and items, and the lines and the summary that it leaves.
 
-A run's objects lie below `runs/<run id>/` in the state bucket:
+A run's objects lie below `runs/<run id>/` in the state bucket (`cosmos_batch.contract.run_keys`):
 
 - `run.json`, a `RunRequest`: what was asked for all items.
 - `shards.json`, a list of `ShardRef`: what the Distributed Map of Step Functions reads.
@@ -166,8 +166,3 @@ class RunSummary(Model):
     started_at: Time
     ended_at: Time
     reason: str | None = Field(default=None, description="Why it was held, cancelled or failed, in a sentence")
-
-
-def run_prefix(run: str) -> str:
-    """Return the prefix of a run's objects in the state bucket."""
-    return f"runs/{run}/"

@@ -9,6 +9,7 @@ from typing import Any
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result, Usage
+from cosmos_batch.contract.run_keys import ERRORS, RESULTS
 from cosmos_batch.contract.runs import ITEM_CANCELLED, PlannedItem, ResultLine
 from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
 from cosmos_batch.state.item_ends import end_of
@@ -67,8 +68,8 @@ class Collector:
             lines = list(pool.map(lambda one: self._line(one[0], *one[1]), numbered))
         good = [line for line in lines if line.error is None]
         bad = [line for line in lines if line.error is not None]
-        self._objects.write_results("results", self._row.shard, [_text(line) for line in good])
-        self._objects.write_results("errors", self._row.shard, [_text(line) for line in bad])
+        self._objects.write_results(RESULTS, self._row.shard, [_text(line) for line in good])
+        self._objects.write_results(ERRORS, self._row.shard, [_text(line) for line in bad])
         if self._runs.end_shard(self._row.run, self._row.shard, facts_of(lines)):
             self._jobs.count_waiting(self._row.pipeline, -self._row.jobs, -self._row.weight)
         log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.runs import PlannedItem, RunItem, RunRequest, ShardRef, run_prefix
+from cosmos_batch.contract.run_keys import RunKeys
+from cosmos_batch.contract.runs import PlannedItem, RunItem, RunRequest, ShardRef
 from lambdas.clients import client
 
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -19,76 +20,68 @@ class RunObjects:
 
     def __init__(self, bucket: str, run: str) -> None:
         self.bucket = bucket
-        self._run = run
-
-    @property
-    def shards_key(self) -> str:
-        """Return the key of the list that the Distributed Map reads."""
-        return self._key("shards.json")
+        self.keys = RunKeys(run)
 
     def request(self) -> RunRequest:
         """Return what was asked. Raises Failure (InvalidInput) where the run has no such object."""
         s3 = client("s3")
         try:
-            body = s3.get_object(Bucket=self.bucket, Key=self._key("run.json"))["Body"].read()
+            body = s3.get_object(Bucket=self.bucket, Key=self.keys.request)["Body"].read()
         except s3.exceptions.NoSuchKey as missing:
             raise Failure(
                 "InvalidInput",
-                f"There is no run {self._run!r}: s3://{self.bucket}/{self._key('run.json')} does not exist.",
+                f"There is no run {self.keys.run!r}: s3://{self.bucket}/{self.keys.request} does not exist.",
                 "Start one with `cosmos-batch runs start`, or name a prefix: "
                 '{"run": {"prefix": "s3://my-bucket/folder/", "prompt": "What happens?"}}',
             ) from missing
         return RunRequest.model_validate_json(body)
 
     def write_request(self, request: RunRequest) -> None:
-        self._put("run.json", request.model_dump_json(), JSON)
+        self._put(self.keys.request, request.model_dump_json(), JSON)
 
     def write_shards(self, shards: Iterable[ShardRef]) -> None:
         """Write the list of all shards, which says that all of their objects are there."""
         lines = ",\n".join(shard.model_dump_json() for shard in shards)
-        self._put("shards.json", f"[{lines}]", JSON)
+        self._put(self.keys.shards, f"[{lines}]", JSON)
 
     def shards(self) -> list[ShardRef]:
         """Return all shards, of which a million items have some thousands."""
-        body = client("s3").get_object(Bucket=self.bucket, Key=self.shards_key)["Body"].read()
+        body = client("s3").get_object(Bucket=self.bucket, Key=self.keys.shards)["Body"].read()
         return [ShardRef.model_validate(shard) for shard in json.loads(body)]
 
     def write_shard(self, shard: str, lines: bytes) -> None:
         """Write the items of a shard, as `planning.runs.shards` yields them."""
-        self._put(f"shards/{shard}.jsonl", lines, LINES)
+        self._put(self.keys.shard(shard), lines, LINES)
 
     def items(self, shard: str) -> Iterator[RunItem]:
         """Yield the items of a shard."""
-        return self._lines(f"shards/{shard}.jsonl", RunItem)
+        return self._lines(self.keys.shard(shard), RunItem)
 
     def planned(self, execution: str, shard: str) -> Iterator[PlannedItem] | None:
         """Yield what an execution made of a shard's items; None where it has not planned them."""
         s3 = client("s3")
         try:
-            return self._lines(f"planned/{execution}/{shard}.jsonl", PlannedItem)
+            return self._lines(self.keys.planned(execution, shard), PlannedItem)
         except s3.exceptions.NoSuchKey:
             return None
 
     def write_planned(self, execution: str, shard: str, items: Iterable[PlannedItem]) -> None:
-        self._put_lines(f"planned/{execution}/{shard}.jsonl", items)
+        self._put_lines(self.keys.planned(execution, shard), items)
 
     def write_results(self, folder: str, shard: str, lines: list[str]) -> None:
         """Write lines of JSON to `results/` or `errors/`. An empty file replaces what an earlier end wrote."""
-        self._put(f"{folder}/{shard}.jsonl", "".join(f"{line}\n" for line in lines), LINES)
+        self._put(self.keys.lines(folder, shard), "".join(f"{line}\n" for line in lines), LINES)
 
     def write_summary(self, text: str) -> None:
-        self._put("summary.json", text, JSON)
+        self._put(self.keys.summary, text, JSON)
 
-    def _lines(self, name: str, kind: type[Line]) -> Iterator[Line]:
-        body = client("s3").get_object(Bucket=self.bucket, Key=self._key(name))["Body"]
+    def _lines(self, key: str, kind: type[Line]) -> Iterator[Line]:
+        body = client("s3").get_object(Bucket=self.bucket, Key=key)["Body"]
         return (kind.model_validate_json(line) for line in body.iter_lines() if line.strip())
 
-    def _put_lines(self, name: str, lines: Iterable[Model]) -> None:
-        self._put(name, "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines), LINES)
+    def _put_lines(self, key: str, lines: Iterable[Model]) -> None:
+        self._put(key, "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines), LINES)
 
-    def _put(self, name: str, text: str | bytes, content_type: str) -> None:
+    def _put(self, key: str, text: str | bytes, content_type: str) -> None:
         body = text.encode() if isinstance(text, str) else text
-        client("s3").put_object(Bucket=self.bucket, Key=self._key(name), Body=body, ContentType=content_type)
-
-    def _key(self, name: str) -> str:
-        return f"{run_prefix(self._run)}{name}"
+        client("s3").put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type)

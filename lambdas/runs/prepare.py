@@ -66,7 +66,7 @@ def prepare_run(
     return {
         "run": run,
         "bucket": environment.state_bucket,
-        "key": objects.shards_key,
+        "key": objects.keys.shards,
         "maxConcurrency": concurrency(request.pipelines, pipelines),
     }
 

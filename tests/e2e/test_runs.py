@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, RunSummary, ShardRef, run_prefix
+from cosmos_batch.contract.run_keys import RunKeys
+from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, RunSummary, ShardRef
 from cosmos_batch.planning.runs.shards import item_line
 from cosmos_batch.state import Callbacks, RunRow, Runs
 from tests.e2e.grants import covers, grants, uses
@@ -45,7 +46,7 @@ def write_run(app: App, run: str, items: list[RunItem], per_shard: int = 9, **re
 
 
 def put(app: App, run: str, name: str, body: bytes) -> None:
-    app.client("s3").put_object(Bucket=app.outputs["StateBucketName"], Key=f"{run_prefix(run)}{name}", Body=body)
+    app.client("s3").put_object(Bucket=app.outputs["StateBucketName"], Key=f"{RunKeys(run).prefix}{name}", Body=body)
 
 
 def start(app: App, run: str, **more: Any) -> str:
@@ -61,7 +62,7 @@ def end_of(app: App, arn: str) -> RunSummary:
 
 def lines(app: App, run: str, folder: str) -> Iterator[ResultLine]:
     s3, bucket = app.client("s3"), app.outputs["StateBucketName"]
-    for entry in s3.list_objects_v2(Bucket=bucket, Prefix=f"{run_prefix(run)}{folder}/").get("Contents", []):
+    for entry in s3.list_objects_v2(Bucket=bucket, Prefix=RunKeys(run).folder(folder)).get("Contents", []):
         body = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read().decode()
         yield from map(ResultLine.model_validate_json, body.splitlines())
 

@@ -10,14 +10,13 @@ from cosmos_batch.cli.doctor.models import check_model
 from cosmos_batch.cli.doctor.quotas import check_quotas
 from cosmos_batch.cli.doctor.workers import check_capacity, check_memory, check_offerings
 from cosmos_batch.cli.messages import warn
-from cosmos_batch.cli.runs.worker_facts import deployed_pipelines
 
 _MARKS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.PROBLEM: "PROBLEM", Verdict.UNKNOWN: "unknown"}
 
 
 def check_up(deployment: Deployment, names: Sequence[str]) -> list[Finding]:
     """Run all checks of these pipelines and of the buckets at once, within ten seconds, and return what they found."""
-    pipelines = deployed_pipelines(deployment, names)
+    pipelines = deployment.deployed_pipelines(names)
     missing = [name for name in names if name not in pipelines]
     checks: dict[str, Check] = {}
     for name, pipeline in pipelines.items():

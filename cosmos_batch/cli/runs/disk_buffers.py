@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-class Spool:
+class LinesOnDisk:
     """A list of lines in a temporary file, which is gone when it is closed or when the process ends."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from cosmos_batch.cli.runs.header_sample import Sampled, probe_sample
 from cosmos_batch.cli.runs.inputs import InputCounts
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.run_request import AskedRun
-from cosmos_batch.cli.runs.worker_facts import OF_JOBS, worker_facts
+from cosmos_batch.cli.runs.worker_facts import PACE_OF_LAST_JOBS, worker_facts
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.pace import typical_weight, weight_of_generation
@@ -50,7 +50,11 @@ def estimate_run(
     errors: list[float] = []
     for pipeline in rules.pipelines:
         facts = worker_facts(deployment, pipeline.id, deployed.get(pipeline.id))
-        works = [1.0] if facts.basis == OF_JOBS and pipeline.surface == "reasoner" else _works(pipeline, rules, sampled)
+        works = (
+            [1.0]
+            if facts.basis == PACE_OF_LAST_JOBS and pipeline.surface == "reasoner"
+            else _works(pipeline, rules, sampled)
+        )
         work, error = mean_and_error(works)
         errors += [] if error is None else [error]
         left = max(0, counted.items - before.items[pipeline.id])

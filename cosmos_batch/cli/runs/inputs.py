@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.planning.runs.line_problems import Problem
+from cosmos_batch.planning.runs.line_problems import LineProblem
 
 
 class ListedInput(NamedTuple):
@@ -38,7 +38,7 @@ class InputCounts:
         """Count a file that is left out; `why` is a plural of such files."""
         self.left_out[why] += 1
 
-    def refuse(self, problem: Problem) -> None:
+    def refuse(self, problem: LineProblem) -> None:
         """Print and count a problem."""
         self.problems += 1
         warn(str(problem))

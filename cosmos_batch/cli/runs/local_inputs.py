@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.runs.disk_buffers import Spool
+from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
@@ -80,7 +80,7 @@ class LocalUploads:
     def __init__(self, s3: Any, roots: Sequence[str]) -> None:
         self._s3 = s3
         self._roots = roots
-        self._missing = Spool()
+        self._missing = LinesOnDisk()
         self._folders: dict[str, Path] = {}  # folders of this machine, by their places' URIs
         self.bytes = 0
 

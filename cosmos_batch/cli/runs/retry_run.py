@@ -18,10 +18,7 @@ class RetryWriter:
         self._refs: list[ShardRef] = []
 
     def write(self, max_dollars: float | None) -> int:
-        """Write the new run and return the number of its items. Nothing is written where there is none.
-
-        `run.json` is written last: without it there is no run.
-        """
+        """Write the new run and return the number of its items. Nothing is written where there is none."""
         waiting: dict[str, list[RunItem]] = {}
         for pipeline, item in self._failed_items():
             items = waiting.setdefault(pipeline, [])
@@ -31,10 +28,7 @@ class RetryWriter:
         for pipeline, items in waiting.items():
             self._write_shard(pipeline, items)
         if self._refs:
-            self._new.write(
-                "shards.json", b"[" + b",\n".join(ref.model_dump_json().encode() for ref in self._refs) + b"]"
-            )
-            self._new.write("run.json", self._request(max_dollars).model_dump_json(exclude_defaults=True).encode())
+            self._new.write_plan(self._refs, self._request(max_dollars))
         return sum(ref.items for ref in self._refs)
 
     def _request(self, max_dollars: float | None) -> RunRequest:
@@ -61,5 +55,5 @@ class RetryWriter:
 
     def _write_shard(self, pipeline: str, items: list[RunItem]) -> None:
         name = f"{len(self._refs):05}"
-        self._new.write(f"shards/{name}.jsonl", b"".join(map(item_line, items)))
+        self._new.write_shard(name, b"".join(map(item_line, items)))
         self._refs.append(ShardRef(run=self._new.run, shard=name, pipeline=pipeline, items=len(items)))

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.runs.disk_buffers import SeenIds, Spool
+from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk, SeenIds
 from cosmos_batch.cli.runs.estimate_run import Counted, estimate_run
 from cosmos_batch.cli.runs.header_sample import Sample
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
@@ -15,11 +14,11 @@ from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.cli.runs.sources import Sources
-from cosmos_batch.cli.runs.worker_facts import deployed_pipelines
-from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef, run_prefix
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.estimate import RunEstimate
 from cosmos_batch.planning.runs.item_checks import RunRules
-from cosmos_batch.planning.runs.line_problems import Wrong
+from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.shards import item_line, shards_of
 
 
@@ -40,15 +39,11 @@ class PlannedRun:
     request: RunRequest
     estimate: RunEstimate
     uploads: LocalUploads
-    _items: Spool
-    _s3: Any
-    _bucket: str
+    _items: LinesOnDisk
+    _objects: StoredRun
 
     def write(self) -> None:
-        """Upload files of this machine, then write the run's objects to the state bucket, with progress.
-
-        `run.json` is written last: a run without it was never planned completely, and cannot be started.
-        """
+        """Upload files of this machine, then write the run's objects to the state bucket, with progress."""
         if len(self.uploads):
             self.uploads.upload()
         refs: list[ShardRef] = []
@@ -56,8 +51,7 @@ class PlannedRun:
             for ref in in_parallel(self._write_shard, shards_of(self._items, self.request.id, self.request.pipelines)):
                 refs.append(ref)
                 counting.add(ref.items)
-        self._put("shards.json", b"[" + b",\n".join(ref.model_dump_json().encode() for ref in refs) + b"]")
-        self._put("run.json", self.request.model_dump_json(exclude_defaults=True).encode())
+        self._objects.write_plan(refs, self.request)
 
     def refuse_over_budget(self) -> None:
         """Raise WrongCall if the run would cost more than it may."""
@@ -75,11 +69,8 @@ class PlannedRun:
 
     def _write_shard(self, shard: tuple[ShardRef, bytes]) -> ShardRef:
         ref, content = shard
-        self._put(f"shards/{ref.shard}.jsonl", content)
+        self._objects.write_shard(ref.shard, content)
         return ref
-
-    def _put(self, name: str, content: bytes) -> None:
-        self._s3.put_object(Bucket=self._bucket, Key=run_prefix(self.request.id) + name, Body=content)
 
 
 def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
@@ -89,11 +80,11 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     """
     input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
-    deployed = deployed_pipelines(deployment, asked.request.pipelines)
+    deployed = deployment.deployed_pipelines(asked.request.pipelines)
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
     rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings)
     sources = Sources(deployment, asked.selection, rules, input_counts, uploads)
-    items = Spool()
+    items = LinesOnDisk()
     sample = Sample()
     for item in _items(asked, sources, rules, input_counts, sample):
         items.add(item_line(item))
@@ -103,7 +94,7 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
         request = request.model_copy(update={"input_root": uploads.root})
     counted = Counted(len(items), input_counts, uploads, sources.unchecked, sample.items)
     estimate = estimate_run(deployment, asked, request, rules, deployed, counted)
-    return PlannedRun(request, estimate, uploads, items, deployment.clients("s3"), deployment.state_bucket)
+    return PlannedRun(request, estimate, uploads, items, stored_run(deployment, request.id))
 
 
 def _items(
@@ -115,12 +106,14 @@ def _items(
         for found in (
             sources.found(asked.sources) if asked.sources else [ListedInput(RunItem(id="prompt"), "--prompt", 0)]
         ):
-            wrongs = list(rules.wrongs(found.item)) if found.line == 0 else []
-            if not wrongs and (first := seen.add(found.item.id, f"{found.source}, line {found.line}")) is not None:
-                wrongs = [Wrong("id", f"{found.item.id!r} is used twice, first in {first}.", "Give each its own `id`.")]
-            for wrong in wrongs:
-                input_counts.refuse(wrong.at(found.source, found.line))
-            if not wrongs:
+            problems = list(rules.problems(found.item)) if found.line == 0 else []
+            if not problems and (first := seen.add(found.item.id, f"{found.source}, line {found.line}")) is not None:
+                problems = [
+                    FieldProblem("id", f"{found.item.id!r} is used twice, first in {first}.", "Give each its own `id`.")
+                ]
+            for problem in problems:
+                input_counts.refuse(problem.at(found.source, found.line))
+            if not problems:
                 input_counts.take(found.item)
                 sample.add(found.item)
                 yield from asked.sweep.items(found.item, asked.request)

@@ -11,7 +11,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from cosmos_batch.planning.input_files import refuse_size
-from cosmos_batch.planning.runs.line_problems import Wrong
+from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.selection import Selection
 
 HEADS_AT_ONCE = 32
@@ -70,11 +70,11 @@ class NamedObjects:
 
     def checked(self, founds: Iterable[ListedInput]) -> Iterator[ListedInput]:
         """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
-        for found, wrong in in_parallel(self._look, self._counted(founds), HEADS_AT_ONCE):
-            if wrong is None:
+        for found, problem in in_parallel(self._look, self._counted(founds), HEADS_AT_ONCE):
+            if problem is None:
                 yield found
             else:
-                self._input_counts.refuse(wrong.at(found.source, found.line))
+                self._input_counts.refuse(problem.at(found.source, found.line))
 
     def _counted(self, founds: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
         """Yield each input, and whether its object is looked at."""
@@ -85,7 +85,7 @@ class NamedObjects:
             self.unchecked += is_named and not looks
             yield found, looks
 
-    def _look(self, counted: tuple[ListedInput, bool]) -> tuple[ListedInput, Wrong | None]:
+    def _look(self, counted: tuple[ListedInput, bool]) -> tuple[ListedInput, FieldProblem | None]:
         from botocore.exceptions import ClientError
 
         found, looks = counted
@@ -101,16 +101,20 @@ class NamedObjects:
         try:
             refuse_size(parse_uri(item.input), head["ContentLength"])
         except Failure as failure:
-            return found, Wrong.of("input", failure)
+            return found, FieldProblem.of("input", failure)
         known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
         return found._replace(item=known), None
 
 
-def _why_not_readable(uri: str, error: Any) -> Wrong:
+def _why_not_readable(uri: str, error: Any) -> FieldProblem:
     """Return why an object cannot be read. Where a person may not list the bucket, S3 answers 403 for a missing one."""
     code = error.response["Error"]["Code"]
     if code in ("404", "NoSuchKey", "NoSuchVersion", "NoSuchBucket"):
-        return Wrong("input", f"{uri} does not exist.", "Check the name, %, + and spaces included; or remove the line.")
+        return FieldProblem(
+            "input", f"{uri} does not exist.", "Check the name, %, + and spaces included; or remove the line."
+        )
     if code in ("403", "AccessDenied"):
-        return Wrong("input", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket.")
+        return FieldProblem(
+            "input", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket."
+        )
     raise error

@@ -17,7 +17,7 @@ from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from cosmos_batch.planning.input_files import refuse_outside
 from cosmos_batch.planning.runs.item_checks import RunRules
-from cosmos_batch.planning.runs.line_problems import Problem, Wrong, WrongLine
+from cosmos_batch.planning.runs.line_problems import FieldProblem, LineProblem, WrongLine
 from cosmos_batch.planning.runs.manifest import read_line
 from cosmos_batch.planning.runs.selection import Selection
 
@@ -74,7 +74,7 @@ class Sources:
         try:
             refuse_outside("prefix", prefix, self._roots)
         except Failure as failure:
-            self._input_counts.refuse(Wrong.of("prefix", failure).at(prefix.uri, 0))
+            self._input_counts.refuse(FieldProblem.of("prefix", failure).at(prefix.uri, 0))
         else:
             yield from below_prefix(self._s3, prefix, self._selection, self._input_counts, home)
 
@@ -86,8 +86,8 @@ class Sources:
                 try:
                     item = read_line(_as_json(line), self._rules)
                 except WrongLine as error:
-                    for wrong in error.wrongs:
-                        self._input_counts.refuse(wrong.at(source, number))
+                    for problem in error.problems:
+                        self._input_counts.refuse(problem.at(source, number))
                 else:
                     yield ListedInput(item, source, number)
 
@@ -97,7 +97,7 @@ class Sources:
                 bucket, key = parse_uri(checked_uri(uri))
             except WrongCall as error:
                 remedy = f"{error.remedy} To take all files below a prefix, end it with /."
-                self._input_counts.refuse(Problem(uri, 0, "", error.message, remedy))
+                self._input_counts.refuse(LineProblem(uri, 0, "", error.message, remedy))
             else:
                 yield ListedInput(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
 
@@ -105,9 +105,9 @@ class Sources:
         try:
             yield checked_path(name)
         except WrongCall as error:
-            self._input_counts.refuse(Problem(name, 0, "", error.message, error.remedy))
+            self._input_counts.refuse(LineProblem(name, 0, "", error.message, error.remedy))
         except Failure as failure:
-            self._input_counts.refuse(Problem(name, 0, "", failure.error.message, failure.error.remedy))
+            self._input_counts.refuse(LineProblem(name, 0, "", failure.error.message, failure.error.remedy))
 
 
 def _as_json(line: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""The objects of a run in the state bucket: what was asked, and the lines and the summary that it left."""
+"""Read and write the objects of a run in the state bucket: its request, its shards, its lines and its summary."""
 
 import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,10 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef, run_prefix
+from cosmos_batch.contract.run_keys import ERRORS, RESULTS, RunKeys
+from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
 from cosmos_batch.contract.s3 import S3Location
 
-RESULTS, ERRORS = "results", "errors"  # folders of a run with its lines
 _READERS = 2  # threads that read objects; each has some objects in memory
 _SHARDS = TypeAdapter(list[ShardRef])
 
@@ -29,25 +29,30 @@ class StoredRun:
     run: str
 
     @property
+    def keys(self) -> RunKeys:
+        """Return the keys of the run's objects."""
+        return RunKeys(self.run)
+
+    @property
     def uri(self) -> str:
         """Return where all objects of the run lie."""
-        return S3Location(self.bucket, self._key("")).uri
+        return S3Location(self.bucket, self.keys.prefix).uri
 
     def request(self) -> RunRequest:
         """Return what was asked. Raises CliError where there is no such run."""
-        text = self._read(self._key("run.json"))
+        text = self._read(self.keys.request)
         if text is None:
             raise no_such_run(self.run)
         return RunRequest.model_validate_json(text)
 
     def shards(self) -> list[ShardRef]:
         """Return the shards in their order; none before the run is written completely."""
-        text = self._read(self._key("shards.json"))
+        text = self._read(self.keys.shards)
         return [] if text is None else _SHARDS.validate_json(text)
 
     def summary(self) -> RunSummary | None:
         """Return the summary, or None while the run goes on."""
-        text = self._read(self._key("summary.json"))
+        text = self._read(self.keys.summary)
         return None if text is None else RunSummary.model_validate_json(text)
 
     def lines(self, *folders: str) -> Iterator[ResultLine]:
@@ -55,7 +60,7 @@ class StoredRun:
 
         Raises CliError for a line that cannot be read.
         """
-        listings = [self._keys(folder) for folder in folders or (RESULTS, ERRORS)]
+        listings = [self._listed(folder) for folder in folders or (RESULTS, ERRORS)]
         keys = heapq.merge(*listings, key=lambda key: key.rpartition("/")[2])
         for key, text in in_parallel(lambda key: (key, self._read(key)), keys, _READERS):
             # An object that a retry has removed since it was listed has no lines any more.
@@ -64,18 +69,26 @@ class StoredRun:
 
     def errors_of(self, shard: str) -> Iterator[ResultLine]:
         """Yield the lines of the items of one shard that have failed."""
-        key = self._key(f"{ERRORS}/{shard}.jsonl")
+        key = self.keys.lines(ERRORS, shard)
         for number, line in enumerate((self._read(key) or b"").splitlines(), start=1):
             yield self._parse(line, key, number)
 
     def items_of(self, shard: str) -> Iterator[RunItem]:
         """Yield the items of one shard, as they were asked."""
-        for line in (self._read(self._key(f"shards/{shard}.jsonl")) or b"").splitlines():
+        for line in (self._read(self.keys.shard(shard)) or b"").splitlines():
             yield RunItem.model_validate_json(line)
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write one of the run's objects."""
-        self.s3.put_object(Bucket=self.bucket, Key=self._key(name), Body=content)
+    def write_shard(self, shard: str, lines: bytes) -> None:
+        """Write the items of a shard, one on each line."""
+        self._write(self.keys.shard(shard), lines)
+
+    def write_plan(self, shards: Iterable[ShardRef], request: RunRequest) -> None:
+        """Write the list of all shards, then the request: a run without a request was never written completely."""
+        self._write(self.keys.shards, b"[" + b",\n".join(ref.model_dump_json().encode() for ref in shards) + b"]")
+        self._write(self.keys.request, request.model_dump_json(exclude_defaults=True).encode())
+
+    def _write(self, key: str, content: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=content)
 
     def _parse(self, line: bytes, key: str, number: int) -> ResultLine:
         try:
@@ -86,8 +99,8 @@ class StoredRun:
                 "A newer release may have written it: update this command to the release that is deployed.",
             ) from error
 
-    def _keys(self, folder: str) -> Iterator[str]:
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self._key(f"{folder}/"))
+    def _listed(self, folder: str) -> Iterator[str]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.keys.folder(folder))
         return (entry["Key"] for page in pages for entry in page.get("Contents", []))
 
     def _read(self, key: str) -> bytes | None:
@@ -97,9 +110,6 @@ class StoredRun:
         except self.s3.exceptions.NoSuchKey:
             return None
         return content
-
-    def _key(self, name: str) -> str:
-        return run_prefix(self.run) + name
 
 
 def stored_run(deployment: Deployment, run: str) -> StoredRun:

@@ -1,7 +1,5 @@
 """The deployed workers of each pipeline: their GPUs and number from the deployment, their pace as it was measured."""
 
-from collections.abc import Sequence
-
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli.deployment import Deployment
@@ -13,29 +11,9 @@ from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, Worker
 from cosmos_batch.planning.runs.question_work import ANSWER_TOKENS, REFERENCE_TOKENS
 from cosmos_batch.state import PipelineRow
 
-OF_JOBS = "the pace of its last jobs"
+PACE_OF_LAST_JOBS = "the pace of its last jobs"
 _RUNS_LOOKED_AT = 20
 _FEWEST_ITEMS = 20  # of a run whose pace is believed
-
-
-def deployed_pipelines(deployment: Deployment, names: Sequence[str]) -> dict[str, DeployedPipeline]:
-    """Return what the deployment's own functions know of these pipelines, of those whose parameter can be read.
-
-    Deployments before runs have no output with the parameter's name, and a person may not be allowed to read it.
-    """
-    from botocore.exceptions import ClientError
-
-    parameters = {name: deployment.parameters[name] for name in names if name in deployment.parameters}
-    found: dict[str, DeployedPipeline] = {}
-    for name, parameter in parameters.items():
-        try:
-            value = deployment.clients("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in ("AccessDeniedException", "ParameterNotFound"):
-                raise
-            continue
-        found[name] = DeployedPipeline.read(value)
-    return found
 
 
 def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline | None) -> WorkerFacts:
@@ -74,7 +52,7 @@ def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str
         units = tokens / (ANSWER_TOKENS + REFERENCE_TOKENS)
         return summary.gpu_seconds / gpus / units, f"the pace of {summary.id}"
     if row.seconds_per_unit is not None:
-        return row.seconds_per_unit, OF_JOBS
+        return row.seconds_per_unit, PACE_OF_LAST_JOBS
     return first_seconds_per_unit(pipeline.id, gpu, gpus), "a first guess, until a run has measured it"
 
 

@@ -15,7 +15,7 @@ from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.generation.settling import settle
 from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt_size
 from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
-from cosmos_batch.planning.runs.line_problems import Wrong
+from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.sweep import Sweep
 
 
@@ -40,7 +40,7 @@ class RunRules:
         self.sweep = sweep
         self._roots = list(roots)
         self._servings = servings or {}
-        self._refusals_by_medium: dict[Medium | None, list[Wrong]] = {}
+        self._refusals_by_medium: dict[Medium | None, list[FieldProblem]] = {}
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
@@ -72,32 +72,34 @@ class RunRules:
     def _asked(self, item: RunItem) -> GenerationParameters:
         return item.generation or self.request.generation or GenerationParameters()
 
-    def wrongs(self, item: RunItem) -> Iterator[Wrong]:
+    def problems(self, item: RunItem) -> Iterator[FieldProblem]:
         """Yield what is wrong with an item."""
         files = [item.input] if item.input is not None else []
         more = (item.parameters.more_inputs or []) if item.parameters else []
         if not files and self.surface == "reasoner":
-            yield Wrong("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
+            yield FieldProblem("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
             return
         if not files and self.request.output is None:
-            yield Wrong("input", "is missing, and the run has no output.", "Say where to write: --output s3://...")
+            yield FieldProblem(
+                "input", "is missing, and the run has no output.", "Say where to write: --output s3://..."
+            )
             return
-        bad = list(self._wrong_places(files, more))
+        bad = list(self._place_problems(files, more))
         yield from bad
         if bad:
             return
         medium = medium_of(*files, *more) if files else None
-        yield from self._wrong_request(item, medium)
+        yield from self._request_problems(item, medium)
 
-    def _wrong_places(self, files: list[str], more: list[str]) -> Iterator[Wrong]:
+    def _place_problems(self, files: list[str], more: list[str]) -> Iterator[FieldProblem]:
         first = parse_uri(files[0]) if files else None
         for field, name in [*(("input", name) for name in files), *(("inputs", name) for name in more)]:
             try:
                 refuse_name(field, locate(field, name, first), self._roots, EXTENSIONS)
             except Failure as failure:
-                yield Wrong.of(field, failure)
+                yield FieldProblem.of(field, failure)
 
-    def _wrong_request(self, item: RunItem, medium: Medium | None) -> Iterator[Wrong]:
+    def _request_problems(self, item: RunItem, medium: Medium | None) -> Iterator[FieldProblem]:
         """Yield what is wrong with what is asked. Items that say nothing of their own are checked once for a medium."""
         if any(value is not None for value in (item.prompt, item.system_prompt, item.parameters, item.generation)):
             yield from self._refusals(item, medium)
@@ -106,7 +108,7 @@ class RunRules:
             self._refusals_by_medium[medium] = list(self._refusals(item, medium))
         yield from self._refusals_by_medium[medium]
 
-    def _refusals(self, item: RunItem, medium: Medium | None) -> Iterator[Wrong]:
+    def _refusals(self, item: RunItem, medium: Medium | None) -> Iterator[FieldProblem]:
         prompts: Sequence[str | None] = self.sweep.prompts or [self.request.prompt]
         if item.prompt is not None:
             prompts = [item.prompt]
@@ -114,11 +116,11 @@ class RunRules:
             try:
                 refuse_prompt_size(len((prompt or "").encode()))
             except Failure as failure:
-                yield Wrong.of("prompt", failure)
+                yield FieldProblem.of("prompt", failure)
                 continue
             yield from self._refused_by_pipelines(item, prompt, medium)
 
-    def _refused_by_pipelines(self, item: RunItem, prompt: str | None, medium: Medium | None) -> Iterator[Wrong]:
+    def _refused_by_pipelines(self, item: RunItem, prompt: str | None, medium: Medium | None) -> Iterator[FieldProblem]:
         try:
             if self.surface == "reasoner":
                 _refuse_question(item.parameters or self.request.parameters, prompt, medium or "video")
@@ -128,9 +130,9 @@ class RunRules:
                 if pipeline.id in self._servings:
                     settle(generation, prompt, pipeline, medium, item.id, self._servings[pipeline.id])
                 elif not prompt:
-                    yield Wrong("prompt", "is missing.", "Say what to make.")
+                    yield FieldProblem("prompt", "is missing.", "Say what to make.")
         except Failure as failure:
-            yield Wrong.of(_field_of(failure), failure)
+            yield FieldProblem.of(_field_of(failure), failure)
 
 
 def _refuse_question(parameters: Parameters, prompt: str | None, medium: Medium) -> None:

@@ -1,14 +1,14 @@
 """What is wrong with one line of a run's inputs, in words for the person who wrote it."""
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Self
 
-from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.error import Failure, nearest_name
 
 
 @dataclass(frozen=True)
-class Problem:
+class LineProblem:
     """One wrong field of one line. `field` is its path in the line's JSON, or "" for the line as a whole.
 
     `line` is 0 where the source is a file that was named, and not a list of inputs.
@@ -27,7 +27,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class FieldProblem:
     """A problem before it is known in which line of which source it stands."""
 
     field: str
@@ -35,31 +35,30 @@ class Wrong:
     remedy: str
 
     @classmethod
-    def of(cls, field: str, failure: Failure) -> "Wrong":
+    def of(cls, field: str, failure: Failure) -> Self:
         """Return a refusal as the problem of a field; the message does not repeat the field's name."""
         message = failure.error.message.removeprefix(f"{field}: ")
         return cls(field, message, failure.error.remedy)
 
-    def at(self, source: str, line: int) -> Problem:
+    @classmethod
+    def unknown(cls, path: str, known: Collection[str]) -> Self:
+        """Return the problem of a field that does not exist; the remedy names the known one that is nearest to it.
+
+        >>> FieldProblem.unknown("promt", ["id", "input", "prompt"]).remedy
+        'Did you mean `prompt`?'
+        """
+        near = nearest_name(path.rpartition(".")[2], known)
+        remedy = f"Did you mean `{near}`?" if near else f"Remove it; known are {', '.join(known)}."
+        return cls(path, "is not a known field.", remedy)
+
+    def at(self, source: str, line: int) -> LineProblem:
         """Return the problem with its place."""
-        return Problem(source, line, self.field, self.message, self.remedy)
+        return LineProblem(source, line, self.field, self.message, self.remedy)
 
 
 class WrongLine(Exception):  # noqa: N818 - it says what is wrong
     """A line that is no request. It carries everything that is wrong with it."""
 
-    def __init__(self, wrongs: list[Wrong]) -> None:
-        super().__init__("\n".join(f"{wrong.field}: {wrong.message}" for wrong in wrongs))
-        self.wrongs = wrongs
-
-
-def unknown_field(path: str, allowed: Iterable[str]) -> Wrong:
-    """Return the problem of a field that does not exist; the remedy names the known one that is nearest to it.
-
-    >>> unknown_field("promt", ["id", "input", "prompt"]).remedy
-    'Did you mean `prompt`?'
-    """
-    names = list(allowed)
-    near = difflib.get_close_matches(path.rpartition(".")[2], names, n=1)
-    remedy = f"Did you mean `{near[0]}`?" if near else f"Remove it; known are {', '.join(names)}."
-    return Wrong(path, "is not a known field.", remedy)
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        super().__init__("\n".join(f"{problem.field}: {problem.message}" for problem in problems))
+        self.problems = problems

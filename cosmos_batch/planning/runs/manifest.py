@@ -24,7 +24,7 @@ from cosmos_batch.contract.s3 import S3Uri
 from cosmos_batch.planning.generation.aliases import is_parameter, read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.runs.item_checks import RunRules
-from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine, unknown_field
+from cosmos_batch.planning.runs.line_problems import FieldProblem, WrongLine
 from cosmos_batch.planning.runs.openai_lines import is_openai_line, translated
 from cosmos_batch.planning.runs.sweep import merged_parameters
 
@@ -66,29 +66,29 @@ def read_line(line: bytes, rules: RunRules) -> RunItem:
     fields = _parsed(line)
     if is_openai_line(fields):
         fields = translated(fields)
-    if wrongs := [unknown_field(name, FIELDS) for name in fields if name not in FIELDS]:
-        raise WrongLine(wrongs)
+    if problems := [FieldProblem.unknown(name, FIELDS) for name in fields if name not in FIELDS]:
+        raise WrongLine(problems)
     try:
         read = ManifestLine.model_validate(fields)
     except ValidationError as error:
-        raise WrongLine(_wrongs(error)) from error
+        raise WrongLine(_problems(error)) from error
     item = _item(read, rules)
-    if wrongs := list(rules.wrongs(item)):
-        raise WrongLine(wrongs)
+    if problems := list(rules.problems(item)):
+        raise WrongLine(problems)
     return item
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > LINE_LIMIT:
-        raise WrongLine([Wrong("", f"has more than {LINE_LIMIT:,} bytes.", "Write one request on each line.")])
+        raise WrongLine([FieldProblem("", f"has more than {LINE_LIMIT:,} bytes.", "Write one request on each line.")])
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise WrongLine([Wrong("", f"is not JSON: {error}.", f"A line looks like {EXAMPLE}")]) from error
+        raise WrongLine([FieldProblem("", f"is not JSON: {error}.", f"A line looks like {EXAMPLE}")]) from error
     if not isinstance(value, dict):
-        raise WrongLine([Wrong("", "is not a JSON object.", f"A line looks like {EXAMPLE}")])
+        raise WrongLine([FieldProblem("", "is not a JSON object.", f"A line looks like {EXAMPLE}")])
     if "\\u" in line.decode(errors="replace") and _holds_surrogates(value):
-        raise WrongLine([Wrong("", "holds half of a surrogate pair, which is no character.", "Replace it.")])
+        raise WrongLine([FieldProblem("", "holds half of a surrogate pair, which is no character.", "Replace it.")])
     return value
 
 
@@ -102,64 +102,66 @@ def _holds_surrogates(value: dict[str, Any]) -> bool:
 
 def _item(line: ManifestLine, rules: RunRules) -> RunItem:
     if line.input is not None and line.inputs is not None:
-        raise WrongLine([Wrong("inputs", "stands beside `input`.", "Give one of the two.")])
+        raise WrongLine([FieldProblem("inputs", "stands beside `input`.", "Give one of the two.")])
     files = line.inputs or ([] if line.input is None else [line.input])
     first = files[0] if files else None
     if first is None and line.id is None:
-        raise WrongLine([Wrong("id", "is missing.", "A request without an input needs an id of its own.")])
+        raise WrongLine([FieldProblem("id", "is missing.", "A request without an input needs an id of its own.")])
     item = RunItem(id=line.id or first or "", input=first, version_id=line.version_id)
     changes: dict[str, object] = {"system_prompt": line.system_prompt}
-    wrongs = [*_read_prompt(line, rules, changes), *_read_parameters(line, files[1:], rules, changes)]
-    if wrongs:
-        raise WrongLine(wrongs)
+    problems = [*_read_prompt(line, rules, changes), *_read_parameters(line, files[1:], rules, changes)]
+    if problems:
+        raise WrongLine(problems)
     return item.model_copy(update=changes)
 
 
-def _read_prompt(line: ManifestLine, rules: RunRules, changes: dict[str, object]) -> Iterator[Wrong]:
+def _read_prompt(line: ManifestLine, rules: RunRules, changes: dict[str, object]) -> Iterator[FieldProblem]:
     if line.prompt is None:
         return
     if isinstance(line.prompt, str) and not line.prompt.strip():
-        yield Wrong("prompt", "is empty.", "Write what to ask, or leave it out for the run's prompt.")
+        yield FieldProblem("prompt", "is empty.", "Write what to ask, or leave it out for the run's prompt.")
     elif rules.surface == "reasoner" and not isinstance(line.prompt, str):
-        yield Wrong("prompt", "is not text.", "Only generators take JSON as a prompt.")
+        yield FieldProblem("prompt", "is not text.", "Only generators take JSON as a prompt.")
     elif rules.surface == "reasoner":
         changes["prompt"] = line.prompt
     else:
         try:
             changes["prompt"] = prompt_text("prompt", line.prompt)
         except Failure as failure:
-            yield Wrong.of("prompt", failure)
+            yield FieldProblem.of("prompt", failure)
 
 
 def _read_parameters(
     line: ManifestLine, more: list[str], rules: RunRules, changes: dict[str, object]
-) -> Iterator[Wrong]:
+) -> Iterator[FieldProblem]:
     values = line.parameters or {}
     if rules.surface == "generator":
         yield from _read_generation(values, more, rules, changes)
         return
-    unknown = [unknown_field(f"parameters.{name}", NAMES) for name in values if name not in NAMES]
+    unknown = [FieldProblem.unknown(f"parameters.{name}", NAMES) for name in values if name not in NAMES]
     if unknown:
         yield from unknown
         return
     if more and values.get("moreInputs"):
-        yield Wrong("parameters.moreInputs", "stands beside `inputs`.", "Name all files in `inputs`.")
+        yield FieldProblem("parameters.moreInputs", "stands beside `inputs`.", "Name all files in `inputs`.")
         return
     if values or more:
         try:
             own: Parameters = read_parameters({**values, **({"moreInputs": more} if more else {})})
         except ValidationError as error:
-            yield from _wrongs(error, "parameters.")
+            yield from _problems(error, "parameters.")
             return
         changes["parameters"] = merged_parameters(rules.request, own)
 
 
 def _read_generation(
     values: dict[str, Any], more: list[str], rules: RunRules, changes: dict[str, object]
-) -> Iterator[Wrong]:
+) -> Iterator[FieldProblem]:
     if more:
-        yield Wrong("inputs", "has several files.", "A generation starts from one file, or from none.")
-    unknown = [unknown_field(f"parameters.{name}", GENERATION_NAMES) for name in values if not is_parameter(name)]
+        yield FieldProblem("inputs", "has several files.", "A generation starts from one file, or from none.")
+    unknown = [
+        FieldProblem.unknown(f"parameters.{name}", GENERATION_NAMES) for name in values if not is_parameter(name)
+    ]
     yield from unknown
     if not values or unknown:
         return
@@ -167,25 +169,25 @@ def _read_generation(
         own = read_generation_parameters(values)
     except Failure as failure:
         field, _, message = failure.error.message.partition(": ")
-        yield Wrong(f"parameters.{field}", message or failure.error.message, failure.error.remedy)
+        yield FieldProblem(f"parameters.{field}", message or failure.error.message, failure.error.remedy)
         return
     changes["generation"] = (rules.request.generation or GenerationParameters()).overridden_by(own)
 
 
-def _wrongs(error: ValidationError, above: str = "") -> list[Wrong]:
+def _problems(error: ValidationError, above: str = "") -> list[FieldProblem]:
     """Return pydantic's errors as problems with remedies: one for a field that may be of several types."""
-    found: dict[str, Wrong] = {}
+    found: dict[str, FieldProblem] = {}
     for detail in error.errors(include_url=False):
         parts = detail["loc"][:1] if detail["loc"][0] == "prompt" else detail["loc"]
         path = above + ".".join(map(str, parts))
-        found.setdefault(path, _wrong(path, detail))
+        found.setdefault(path, _problem(path, detail))
     return list(found.values())
 
 
-def _wrong(path: str, detail: ErrorDetails) -> Wrong:
+def _problem(path: str, detail: ErrorDetails) -> FieldProblem:
     message = detail["msg"].removeprefix("Value error, ")
     remedy = "Write it as S3 shows it, such as s3://my-bucket/clip.mp4." if "input" in path else "Correct it."
-    return Wrong(path, f"{_shown(detail['input'])}: {message[0].lower()}{message[1:]}.", remedy)
+    return FieldProblem(path, f"{_shown(detail['input'])}: {message[0].lower()}{message[1:]}.", remedy)
 
 
 def _shown(value: object) -> str:

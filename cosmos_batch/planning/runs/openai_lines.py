@@ -9,7 +9,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine, unknown_field
+from cosmos_batch.planning.runs.line_problems import FieldProblem, WrongLine
 
 # Fields of the body, by the parameter that each sets.
 _PARAMETERS = {
@@ -34,22 +34,24 @@ def is_openai_line(fields: Mapping[str, Any]) -> bool:
 
 def translated(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line as the fields of a manifest's line. Raises WrongLine, with everything that is wrong."""
-    wrongs = [unknown_field(name, _LINE) for name in fields if name not in _LINE]
+    problems = [FieldProblem.unknown(name, _LINE) for name in fields if name not in _LINE]
     body = fields.get("body")
     if not isinstance(fields.get("custom_id"), str):
-        wrongs.append(Wrong("custom_id", "is missing or is not text.", "Give each line an id of its own."))
+        problems.append(FieldProblem("custom_id", "is missing or is not text.", "Give each line an id of its own."))
     if not isinstance(body, dict):
-        wrongs.append(Wrong("body", "is missing or is not an object.", "Write the request of a chat completion there."))
-        raise WrongLine(wrongs)
+        problems.append(
+            FieldProblem("body", "is missing or is not an object.", "Write the request of a chat completion there.")
+        )
+        raise WrongLine(problems)
     line: dict[str, Any] = {"id": fields.get("custom_id"), "parameters": {}}
-    wrongs += _read_body(body, line)
-    wrongs += _read_messages(body.get("messages"), line)
-    if wrongs:
-        raise WrongLine(wrongs)
+    problems += _read_body(body, line)
+    problems += _read_messages(body.get("messages"), line)
+    if problems:
+        raise WrongLine(problems)
     return {name: value for name, value in line.items() if value not in ({}, [])}
 
 
-def _read_body(body: Mapping[str, Any], line: dict[str, Any]) -> Iterator[Wrong]:
+def _read_body(body: Mapping[str, Any], line: dict[str, Any]) -> Iterator[FieldProblem]:
     known = ["messages", "response_format", *_PARAMETERS, *_IGNORED]
     for name, value in body.items():
         if name in _PARAMETERS:
@@ -57,31 +59,33 @@ def _read_body(body: Mapping[str, Any], line: dict[str, Any]) -> Iterator[Wrong]
         elif name == "response_format":
             yield from _read_format(value, line)
         elif name not in known:
-            yield unknown_field(f"body.{name}", known)
+            yield FieldProblem.unknown(f"body.{name}", known)
     if body.get("n") not in (None, 1):
-        yield Wrong("body.n", "asks for several answers.", "Write a line for each, with seeds of their own.")
+        yield FieldProblem("body.n", "asks for several answers.", "Write a line for each, with seeds of their own.")
 
 
-def _read_format(value: Any, line: dict[str, Any]) -> Iterator[Wrong]:
+def _read_format(value: Any, line: dict[str, Any]) -> Iterator[FieldProblem]:
     kind = value.get("type") if isinstance(value, dict) else None
     schema = value.get("json_schema") if isinstance(value, dict) else None
     if kind == "json_schema" and isinstance(schema, dict) and isinstance(schema.get("schema"), dict):
         line["parameters"]["jsonSchema"] = schema["schema"]
     elif kind != "text":
-        yield Wrong(
+        yield FieldProblem(
             "body.response_format",
             "is neither text nor a JSON Schema.",
             'Write {"type": "json_schema", "json_schema": {"schema": {...}}}.',
         )
 
 
-def _read_messages(messages: Any, line: dict[str, Any]) -> Iterator[Wrong]:
+def _read_messages(messages: Any, line: dict[str, Any]) -> Iterator[FieldProblem]:
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        yield Wrong("body.messages", "is missing or is not a list of messages.", "Write one message of the user.")
+        yield FieldProblem(
+            "body.messages", "is missing or is not a list of messages.", "Write one message of the user."
+        )
         return
     roles = [message.get("role") for message in messages]
     if roles not in (["user"], ["system", "user"]):
-        yield Wrong(
+        yield FieldProblem(
             "body.messages",
             f"has the roles {', '.join(map(str, roles)) or '(none)'}.",
             "Write one message of the user, after one of the system or none: a conversation is not supported.",
@@ -92,11 +96,13 @@ def _read_messages(messages: Any, line: dict[str, Any]) -> Iterator[Wrong]:
     yield from _read_content(messages[-1].get("content"), line)
 
 
-def _read_content(content: Any, line: dict[str, Any]) -> Iterator[Wrong]:
+def _read_content(content: Any, line: dict[str, Any]) -> Iterator[FieldProblem]:
     """Read the parts of the user's message: texts, which become the prompt, and media."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        yield Wrong("body.messages.content", "is neither text nor a list of parts.", "Write text, or a list of parts.")
+        yield FieldProblem(
+            "body.messages.content", "is neither text nor a list of parts.", "Write text, or a list of parts."
+        )
         return
     texts: list[str] = []
     inputs: list[str] = []
@@ -112,18 +118,18 @@ def _read_content(content: Any, line: dict[str, Any]) -> Iterator[Wrong]:
             inputs.append(value)
             yield from _refused_address(field, value)
         else:
-            yield Wrong(field, "is neither text nor a video or image.", f"Use text, {' or '.join(_MEDIA)}.")
+            yield FieldProblem(field, "is neither text nor a video or image.", f"Use text, {' or '.join(_MEDIA)}.")
     line["inputs"] = inputs
     if texts:
         line["prompt"] = "\n".join(texts)
 
 
-def _refused_address(field: str, url: str) -> Iterator[Wrong]:
+def _refused_address(field: str, url: str) -> Iterator[FieldProblem]:
     """Yield the problem of an address that is not of S3. Workers reach no other host by a caller's word."""
     if url.startswith("s3://"):
         return
     scheme = url.partition(":")[0][:20]
-    yield Wrong(
+    yield FieldProblem(
         field,
         f"is an address of {scheme!r}; media are read from S3 alone.",
         "Copy the file into one of the configured buckets (`aws s3 cp`), and name it as s3://bucket/key.",

@@ -6,7 +6,8 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.runs.stored_run import ERRORS, stored_run
+from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.contract.run_keys import ERRORS
 from tests.support.run_objects import answered, failed, put_run
 
 

@@ -10,7 +10,7 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.runs.item_checks import RunRules
-from cosmos_batch.planning.runs.line_problems import Wrong, WrongLine
+from cosmos_batch.planning.runs.line_problems import FieldProblem, WrongLine
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT, read_line
 from cosmos_batch.planning.runs.sweep import Sweep
 
@@ -35,11 +35,11 @@ def read(rules: RunRules = REASONERS, **fields: Any) -> RunItem:
     return read_line(json.dumps(fields).encode(), rules)
 
 
-def wrongs(line: bytes | dict[str, Any], rules: RunRules = REASONERS) -> list[Wrong]:
+def problems(line: bytes | dict[str, Any], rules: RunRules = REASONERS) -> list[FieldProblem]:
     with pytest.raises(WrongLine) as caught:
         read_line(line if isinstance(line, bytes) else json.dumps(line).encode(), rules)
-    assert all(wrong.remedy for wrong in caught.value.wrongs)
-    return caught.value.wrongs
+    assert all(problem.remedy for problem in caught.value.problems)
+    return caught.value.problems
 
 
 def test_a_line_is_an_item() -> None:
@@ -101,10 +101,10 @@ def test_a_generator_takes_a_request_a_line() -> None:
     ],
 )
 def test_a_wrong_line_is_explained(line: bytes | dict[str, Any], field: str, message: str, remedy: str) -> None:
-    [wrong] = wrongs(line)
-    assert wrong.field == field
-    assert message in wrong.message
-    assert remedy in wrong.remedy
+    [problem] = problems(line)
+    assert problem.field == field
+    assert message in problem.message
+    assert remedy in problem.remedy
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_a_wrong_line_is_explained(line: bytes | dict[str, Any], field: str, mes
     ],
 )
 def test_a_wrong_line_of_a_generator_is_explained(line: dict[str, Any], field: str, message: str) -> None:
-    [wrong] = wrongs(line, GENERATORS)
-    assert (wrong.field == field or not field) and message in f"{wrong.field} {wrong.message}"
+    [problem] = problems(line, GENERATORS)
+    assert (problem.field == field or not field) and message in f"{problem.field} {problem.message}"
 
 
 def test_a_generation_from_text_needs_a_place() -> None:
     request = GENERATORS.request.model_copy(update={"output": None})
-    [wrong] = wrongs({"id": "1", "prompt": "A robot."}, RunRules(request, Sweep(), ["assets"]))
-    assert (wrong.field, "--output" in wrong.remedy) == ("input", True)
+    [problem] = problems({"id": "1", "prompt": "A robot."}, RunRules(request, Sweep(), ["assets"]))
+    assert (problem.field, "--output" in problem.remedy) == ("input", True)
 
 
 def test_all_that_is_wrong_with_a_line_is_named_at_once() -> None:
-    found = wrongs({"id": "", "input": "x", "prompt": 7, "systemPrompt": 1})
-    assert {wrong.field.partition(".")[0] for wrong in found} == {"id", "input", "prompt", "systemPrompt"}
+    found = problems({"id": "", "input": "x", "prompt": 7, "systemPrompt": 1})
+    assert {problem.field.partition(".")[0] for problem in found} == {"id", "input", "prompt", "systemPrompt"}
 
 
 def openai_line(*content: dict[str, Any], **body: Any) -> dict[str, Any]:
@@ -168,10 +168,10 @@ def test_a_line_of_the_openai_format_is_an_item() -> None:
     ],
 )
 def test_media_are_read_from_s3_alone(url: str) -> None:
-    [wrong] = wrongs(openai_line({"type": "video_url", "video_url": {"url": url}}, TEXT))
-    assert "media are read from S3 alone" in wrong.message
-    assert "aws s3 cp" in wrong.remedy
-    assert len(wrong.message) < 100, "an address is not repeated: it may be a whole video"
+    [problem] = problems(openai_line({"type": "video_url", "video_url": {"url": url}}, TEXT))
+    assert "media are read from S3 alone" in problem.message
+    assert "aws s3 cp" in problem.remedy
+    assert len(problem.message) < 100, "an address is not repeated: it may be a whole video"
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_media_are_read_from_s3_alone(url: str) -> None:
     ],
 )
 def test_a_wrong_line_of_the_openai_format_is_explained(line: dict[str, Any], field: str) -> None:
-    assert field in [wrong.field for wrong in wrongs(line)]
+    assert field in [problem.field for problem in problems(line)]

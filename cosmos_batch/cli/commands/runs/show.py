@@ -9,8 +9,9 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.runs.failures import FailureKind, failure_kinds
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
-from cosmos_batch.cli.runs.stored_run import ERRORS, StoredRun, stored_run
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, moment_in_words
+from cosmos_batch.contract.run_keys import ERRORS
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch runs show RUN", "cosmos-batch runs show RUN --json"])

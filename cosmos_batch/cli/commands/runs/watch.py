@@ -13,8 +13,9 @@ from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_display import run_display
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
-from cosmos_batch.cli.runs.stored_run import ERRORS, stored_run
+from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words
+from cosmos_batch.contract.run_keys import ERRORS
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch runs watch RUN", "cosmos-batch runs watch RUN --quiet"])

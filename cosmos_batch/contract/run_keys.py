@@ -1,0 +1,48 @@
+"""The keys of a run's objects in the state bucket. `cosmos_batch.contract.runs` says what each object holds."""
+
+from dataclasses import dataclass
+
+RESULTS, ERRORS = "results", "errors"  # the folders of a run with the lines of its items
+
+
+@dataclass(frozen=True)
+class RunKeys:
+    """The keys of the objects of one run."""
+
+    run: str
+
+    @property
+    def prefix(self) -> str:
+        """Return the prefix of all objects of the run."""
+        return f"runs/{self.run}/"
+
+    @property
+    def request(self) -> str:
+        """Return the key of what was asked for all items."""
+        return f"{self.prefix}run.json"
+
+    @property
+    def shards(self) -> str:
+        """Return the key of the list that the Distributed Map reads."""
+        return f"{self.prefix}shards.json"
+
+    @property
+    def summary(self) -> str:
+        """Return the key of the summary."""
+        return f"{self.prefix}summary.json"
+
+    def shard(self, shard: str) -> str:
+        """Return the key of the items of a shard."""
+        return f"{self.prefix}shards/{shard}.jsonl"
+
+    def planned(self, execution: str, shard: str) -> str:
+        """Return the key of what an execution made of the items of a shard."""
+        return f"{self.prefix}planned/{execution}/{shard}.jsonl"
+
+    def folder(self, folder: str) -> str:
+        """Return the prefix of `RESULTS` or of `ERRORS`."""
+        return f"{self.prefix}{folder}/"
+
+    def lines(self, folder: str, shard: str) -> str:
+        """Return the key of the lines of a shard in one of these folders."""
+        return f"{self.folder(folder)}{shard}.jsonl"
