@@ -31,7 +31,7 @@ def measure() -> Measurement:
 
 
 def _one(app: App, key: str, clip: bytes) -> float:
-    from cosmos_batch.contract.executions import execution_name
+    from cosmos_batch.planning.executions import execution_name
 
     began = time.monotonic()
     version = app.upload(key, clip, prompt="What happens?")

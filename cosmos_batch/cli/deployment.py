@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.contract.environment import DeployedPipeline
-from cosmos_batch.contract.executions import execution_arn
+from cosmos_batch.planning.executions import execution_arn
 from cosmos_batch.state import Jobs, Runs, Table, Workers
 
 # The connections of a boto3 client. Many threads upload and read the files of a run; botocore's default is 10.

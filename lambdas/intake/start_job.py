@@ -1,9 +1,9 @@
 """Start the run of a pipeline on an uploaded file, and replace a run that started before its sidecar was written."""
 
 from cosmos_batch.contract.environment import UploadEnvironment
-from cosmos_batch.contract.executions import execution_arn, execution_name
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.planning.executions import execution_arn, execution_name
 from cosmos_batch.state import Jobs
 from lambdas.clients import client, state_table
 from lambdas.intake.metadata import FileMetadata, earlier_sidecars

@@ -3,7 +3,7 @@
 import json
 
 from cosmos_batch.contract.environment import VamsEnvironment
-from cosmos_batch.contract.executions import execution_arn
+from cosmos_batch.planning.executions import execution_arn
 from lambdas.clients import vams_client
 from lambdas.log import log, log_fault
 

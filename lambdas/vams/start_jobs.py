@@ -8,9 +8,9 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.vams import MARGIN_SECONDS
+from cosmos_batch.planning.executions import execution_name
 from cosmos_batch.state import Group, Groups
 from lambdas.clients import state_table, vams_client
 from lambdas.log import log, log_fault

@@ -1,4 +1,4 @@
-"""S3 URIs, keys of documents and names of executions."""
+"""S3 URIs and keys of documents."""
 
 import posixpath
 
@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosmos_batch.catalogue.formats import extension
-from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.contract.s3 import KEY_LIMIT, allowed, document_key, join_below, parse_uri, relative_directory
 
 keys = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=300)
@@ -77,18 +76,6 @@ def test_the_name_of_a_document_is_that_of_vams() -> None:
 def test_a_prefix_that_leaves_no_room_for_a_name_is_refused() -> None:
     with pytest.raises(ValueError, match="no room"):
         document_key("d" * 1000, "a.mp4", "20260410-165029")
-
-
-@given(parts=st.lists(st.text(max_size=50), min_size=1, max_size=4))
-def test_an_execution_name_is_stable_and_valid(parts: list[str]) -> None:
-    name = execution_name("cosmos-reason2-2b", *parts)
-    assert name == execution_name("cosmos-reason2-2b", *parts)
-    assert len(name) <= 80
-    assert name.replace("-", "").isalnum()
-
-
-def test_parts_of_an_identity_are_kept_apart_in_an_execution_name() -> None:
-    assert execution_name("p", "ab", "c") != execution_name("p", "a", "bc")
 
 
 @pytest.mark.parametrize(

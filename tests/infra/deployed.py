@@ -49,7 +49,7 @@ class Deployed:
             return self._attribute(stack, *argument)
         if function == "Fn::ImportValue":
             return self._exported(argument)
-        raise NotImplementedError(f"{function} of {stack}")
+        raise LookupError(f"This helper does not resolve {function} of {stack} yet.")
 
     def _reference(self, stack: str, name: str) -> str:
         pseudo = {"AWS::Region": self._region, "AWS::AccountId": ACCOUNT, "AWS::Partition": PARTITION}
@@ -61,7 +61,7 @@ class Deployed:
             return self._fill(stack, name, ARNS)
         if attribute == "QueueName":
             return self._fill(stack, name, {})
-        raise NotImplementedError(f"{attribute} of {name}")
+        raise LookupError(f"This helper does not resolve {attribute} of {name} yet.")
 
     def _fill(self, stack: str, name: str, patterns: dict[str, str]) -> str:
         resource: Resource = self._templates[stack]["Resources"][name]

@@ -11,7 +11,7 @@ from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
-from cosmos_batch.contract.executions import execution_name
+from cosmos_batch.planning.executions import execution_name
 from cosmos_batch.state import FINAL
 
 

@@ -25,8 +25,8 @@ from cosmos_batch.cli.runs.run_request import RunOptions, read_asked_run
 from cosmos_batch.cli.runs.sources import is_single_file
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
-from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.contract.request import Request
+from cosmos_batch.planning.executions import execution_name
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import UploadEnvironment
-from cosmos_batch.contract.executions import execution_name
+from cosmos_batch.planning.executions import execution_name
 from cosmos_batch.state import Attempt, Jobs
 from lambdas.handlers.upload import handler
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch

@@ -8,8 +8,8 @@ import pytest
 
 from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.environment import UploadEnvironment
-from cosmos_batch.contract.executions import execution_name
 from cosmos_batch.contract.job import OutputKey
+from cosmos_batch.planning.executions import execution_name
 from cosmos_batch.state import ReservedKeys
 from lambdas.handlers.upload import handler
 from lambdas.intake.metadata import unknown_settings

@@ -6,7 +6,7 @@ import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.runs.failures import FailureKind, failure_kinds
+from cosmos_batch.cli.runs.failure_kinds import FailureKind, failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -26,18 +26,9 @@ def command(run: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(_as_json(state, objects, kinds), indent=2, ensure_ascii=False))
         return 0
-    print("\n".join([run, *_fields(state, objects), *described(kinds)]))
+    print("\n".join([run, *_fields(state, objects), *failure_lines(kinds)]))
     print_next_steps(state)
     return 0
-
-
-def described(kinds: list[FailureKind]) -> list[str]:
-    """Return the lines about kinds of failures."""
-    lines = []
-    for kind in kinds:
-        lines.append(f"  {kind.count:>9,} {kind.code}, such as {kind.example}: {kind.error.message}")
-        lines.append(f"            {kind.error.remedy}")
-    return lines
 
 
 def _fields(state: RunSnapshot, objects: StoredRun) -> list[str]:

@@ -4,11 +4,10 @@ import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
-from cosmos_batch.cli.commands.runs.show import described
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import FAILED, STILL_RUNNING
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.failures import failure_kinds
+from cosmos_batch.cli.runs.failure_kinds import failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_display import run_display
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
@@ -40,7 +39,8 @@ def watch(deployment: Deployment, run: str) -> int:
     reason = f": {state.row.reason}" if state.row and state.row.reason else ""
     print(f"{run} {state.name}{reason}")
     print(f"  {counts_in_words(state.counts)}; {cost_in_words(state)}")
-    for line in described(failure_kinds(stored_run(deployment, run).lines(ERRORS)) if state.counts.failed else []):
+    kinds = failure_kinds(stored_run(deployment, run).lines(ERRORS)) if state.counts.failed else []
+    for line in failure_lines(kinds):
         print(line)
     print_next_steps(state)
     return exit_status_of(state)

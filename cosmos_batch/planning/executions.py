@@ -1,4 +1,4 @@
-"""Names and ARNs of the executions of the state machine."""
+"""Compute the names and ARNs of the state machine's executions."""
 
 import hashlib
 import json

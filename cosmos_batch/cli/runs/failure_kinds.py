@@ -1,4 +1,4 @@
-"""The errors of a run by their code, each with an example and its remedy."""
+"""Group the errors of a run by their code, and describe each kind with an example and its remedy."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -33,3 +33,12 @@ def failure_kinds(lines: Iterable[ResultLine]) -> list[FailureKind]:
             counts[line.error.code] += 1
             examples.setdefault(line.error.code, (line.id, line.error))
     return [FailureKind(code, count, *examples[code]) for code, count in counts.most_common()]
+
+
+def failure_lines(kinds: Iterable[FailureKind]) -> list[str]:
+    """Return the kinds as lines for a person."""
+    lines = []
+    for kind in kinds:
+        lines.append(f"  {kind.count:>9,} {kind.code}, such as {kind.example}: {kind.error.message}")
+        lines.append(f"            {kind.error.remedy}")
+    return lines
