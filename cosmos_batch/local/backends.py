@@ -98,6 +98,13 @@ def state_machines() -> Any:
     return stepfunctions_parser_backends[ACCOUNT][REGION]
 
 
+def tables() -> Any:
+    """Return the DynamoDB backend."""
+    from moto.dynamodb.models import dynamodb_backends
+
+    return dynamodb_backends[ACCOUNT][REGION]
+
+
 def topics() -> Any:
     """Return the SNS backend."""
     from moto.sns.models import sns_backends

@@ -201,7 +201,7 @@ class LocalCloud:
         return self._request("status")
 
     def calls(self) -> list[dict[str, Any]]:
-        """Return the calls recorded by role: role name, service, operation, resource and count."""
+        """Return the calls recorded by role: role name, service, operation, resource, count and billed units."""
         return self._request("calls")
 
     def images(self) -> dict[str, dict[str, Any]]:

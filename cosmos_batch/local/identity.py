@@ -26,6 +26,7 @@ class RecordedCall:
 _lock = threading.Lock()
 _roles_by_key: dict[str, str] = {}
 _calls: Counter[RecordedCall] = Counter()
+_units: Counter[RecordedCall] = Counter()
 
 
 def credentials_of(role_arn: str) -> dict[str, str]:
@@ -52,10 +53,16 @@ def record(call: RecordedCall) -> None:
         _calls[call] += 1
 
 
-def recorded() -> list[dict[str, str | int]]:
-    """Return every kind of call with its count, as served at ``/local-cloud/calls``."""
+def record_units(call: RecordedCall, units: int) -> None:
+    """Add the units that AWS bills for a recorded call, where they depend on its size."""
     with _lock:
-        counted = list(_calls.items())
+        _units[call] += units
+
+
+def recorded() -> list[dict[str, str | int]]:
+    """Return every kind of call with its count and its billed units, as served at ``/local-cloud/calls``."""
+    with _lock:
+        counted, units = list(_calls.items()), dict(_units)
     return [
         {
             "role": call.role,
@@ -63,6 +70,7 @@ def recorded() -> list[dict[str, str | int]]:
             "operation": call.operation,
             "resource": call.resource,
             "count": count,
+            "units": units.get(call, count),
         }
         for call, count in counted
     ]

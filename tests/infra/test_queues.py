@@ -1,6 +1,9 @@
 """The queues, their dead-letter queues, and the events that are sent to them."""
 
+import json
+
 import pytest
+from moto.events.models import EventPattern
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
 from tests.infra.assembly import REASONERS, Assembly, Resource
@@ -78,6 +81,14 @@ def test_objects_of_the_asset_bucket_go_to_that_queue(assembly: Assembly) -> Non
     (target,) = rule["Targets"]
     assert target["Arn"] == source_of(assembly, "Upload")["EventSourceArn"]
     assert "DeadLetterConfig" in target
+
+
+def test_documents_of_reasoners_do_not_go_to_that_queue(assembly: Assembly) -> None:
+    rule = assembly.one("Pipelines", "Events::Rule", "UploadIntake")
+    pattern = EventPattern.load(json.dumps({"key": rule["EventPattern"]["detail"]["object"]["key"]}))
+    assert not pattern.matches_event({"key": "clips/a_CosmosReason_20261123-064200.json"})
+    for key in ("clips/a.mp4", "clips/a_CosmosReason.mp4", "clips/a.mp4.metadata.json", "made/request.cosmos.json"):
+        assert pattern.matches_event({"key": key}), key
 
 
 def test_nudges_are_fifo_and_delayed_by_the_width_of_their_bucket(assembly: Assembly) -> None:

@@ -12,7 +12,7 @@ from moto.core import responses
 from moto.core.responses import BaseResponse
 from moto.s3.responses import S3Response
 
-from cosmos_batch.local import identity
+from cosmos_batch.local import billed_units, identity
 from cosmos_batch.local.moto_patches.registry import patch, replace
 
 # The request members that name the resource of a call, in the order in which they are looked for.
@@ -69,10 +69,14 @@ def _record_actions() -> None:
 
     def call_action(self: BaseResponse) -> Any:
         role = identity.role_of(self.access_key)
-        if role:
-            service = self.boto3_service_name
-            identity.record(identity.RecordedCall(role, service, self._get_action(), _resource(self)))
-        return original(self)
+        if not role:
+            return original(self)
+        call = identity.RecordedCall(role, self.boto3_service_name, self._get_action(), _resource(self))
+        identity.record(call)
+        answer = original(self)
+        if billed_units.is_measured(call.service):
+            identity.record_units(call, billed_units.units_of(call.service, call.operation, self.params, answer[2]))
+        return answer
 
     replace(BaseResponse, "call_action", call_action)
 

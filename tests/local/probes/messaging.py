@@ -32,7 +32,7 @@ def _service_models(_: ProbedCloud) -> Any:
 def _calls(cloud: ProbedCloud) -> Any:
     key = identity.credentials_of("arn:aws:iam::123456789012:role/caller")["AWS_ACCESS_KEY_ID"]
     cloud.client("sqs", key).list_queues()
-    return {"role": "caller", "service": "sqs", "operation": "ListQueues", "resource": "", "count": 1} in (
+    return {"role": "caller", "service": "sqs", "operation": "ListQueues", "resource": "", "count": 1, "units": 1} in (
         identity.recorded()
     )
 
