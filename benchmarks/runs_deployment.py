@@ -29,7 +29,7 @@ VCPUS = 24  # of two workers: one for each core of a small machine
 
 
 @dataclass(frozen=True)
-class Table:
+class RunTables:
     """What the tables of a run and the asset bucket hold once the run has ended."""
 
     answers: int
@@ -47,7 +47,7 @@ class Table:
     def is_exact(self, items: int) -> bool:
         """Return whether each good item has one answer and one document, and each bad one an error."""
         bad = items // BAD_EVERY
-        return self == Table(items - bad, bad, 0, 0, 0, items - bad)
+        return self == RunTables(items - bad, bad, 0, 0, 0, items - bad)
 
 
 @dataclass
@@ -96,12 +96,12 @@ class RunsApp:
     def objects(self, run: str) -> RunObjects:
         return RunObjects(self.app.client("s3"), self.app.outputs["StateBucketName"], run)
 
-    def table(self, run: str) -> Table:
+    def table(self, run: str) -> RunTables:
         """Count the lines of a run's tables and the documents."""
         answers, errors = (list(self.objects(run).lines(folder)) for folder in (RESULTS, ERRORS))
         ids = Counter(line.id for line in [*answers, *errors])
         keys = self.app.keys(FOLDER)
-        return Table(
+        return RunTables(
             answers=len(answers),
             errors=len(errors),
             bad_answered=sum("bad" in line.id for line in answers),
