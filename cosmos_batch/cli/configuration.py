@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,22 @@ def served(pipeline: str, guardrails: bool | None) -> dict[str, Any]:
 
 
 def with_entry(pipeline: Pipeline, changes: dict[str, Any]) -> Path:
-    """Write a copy of config.json with changes in the entry of one pipeline, and return its path.
+    """Write a copy of config.json with changes in the entry of one pipeline, and return its path."""
+    return with_entries([(pipeline, changes)])
+
+
+def with_entries(entries: Iterable[tuple[Pipeline, dict[str, Any]]]) -> Path:
+    """Write a copy of config.json with changes in the entries of pipelines, and return its path.
 
     Only its owner can read the copy, because it may hold the Hugging Face token.
     """
     parsed = json.loads(CONFIG.read_text(encoding="utf-8"))
-    block, models = _BLOCKS[pipeline.surface]
-    surface = parsed["app"]["pipelines"].setdefault(block, {})
-    surface["enabled"] = True
-    entries = surface.setdefault(models, {})
-    entries[pipeline.config_key] = {**entries.get(pipeline.config_key, {}), **changes}
+    for pipeline, changes in entries:
+        block, models = _BLOCKS[pipeline.surface]
+        surface = parsed["app"]["pipelines"].setdefault(block, {})
+        surface["enabled"] = True
+        configured = surface.setdefault(models, {})
+        configured[pipeline.config_key] = {**configured.get(pipeline.config_key, {}), **changes}
     text = json.dumps(parsed, indent=2)
     parse_config(text)
     path = default_home() / "configurations" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"

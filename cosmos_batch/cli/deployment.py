@@ -40,6 +40,11 @@ class Deployment:
     """ARN of the secret with the Hugging Face token, if the deployment made one."""
 
     @property
+    def is_alive(self) -> bool:
+        """Return whether a cloud stands behind it. Of a local cloud that was stopped, only what it left can be read."""
+        return bool(self.state_machine_arn)
+
+    @property
     def jobs(self) -> Jobs:
         """Return the jobs' rows in the state table."""
         return Jobs(self._table)

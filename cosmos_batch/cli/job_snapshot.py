@@ -12,7 +12,7 @@ from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
-from cosmos_batch.state import FINAL, JobRow, WorkerRow
+from cosmos_batch.state import FINAL, JobRow, WorkerRow, Workers
 
 POLL_SECONDS = 0.3
 _LINES = 20  # of a log, so many of the last are searched for one that is no warning
@@ -103,6 +103,12 @@ class JobSnapshot:
         return "waiting in the queue"
 
 
+def nearest_worker(workers: Workers) -> WorkerRow | None:
+    """Return the worker that is closest to taking a job of its pipeline; None where none is alive."""
+    alive = [worker for worker in workers.list() if worker.state != "ENDED"]
+    return max(alive, key=lambda worker: (len(worker.stages), worker.last_seen), default=None)
+
+
 def waits_for_server(row: JobRow) -> str | None:
     """Return why and until when a job waits whose engine asks a server that was busy or away; None for other jobs."""
     if row.state != "PLANNED" or row.waiting is None:
@@ -149,10 +155,7 @@ class JobObserver:
     def _worker(self, row: JobRow) -> WorkerRow | None:
         """Return the job's worker; before it has one, the worker that is closest to taking it."""
         workers = self._deployment.workers(row.pipeline)
-        if row.worker:
-            return workers.get(row.worker)
-        alive = [worker for worker in workers.list() if worker.state != "ENDED"]
-        return max(alive, key=lambda worker: (len(worker.stages), worker.last_seen), default=None)
+        return workers.get(row.worker) if row.worker else nearest_worker(workers)
 
     def _batch_job(self, worker: WorkerRow) -> dict[str, Any]:
         jobs: list[dict[str, Any]] = self._deployment.clients("batch").describe_jobs(jobs=[worker.worker])["jobs"]

@@ -2,20 +2,28 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.job_result import read_job_result
-from cosmos_batch.cli.job_snapshot import IsRun, JobExecution, find_job, waits_for_server
+from cosmos_batch.cli.job_snapshot import IsRun, JobExecution, find_job, nearest_worker, waits_for_server
 from cosmos_batch.cli.worker_failures import find_worker_failure
 from cosmos_batch.state import FINAL, JobRow
+from cosmos_batch.state.workers import WorkerState
 
 ACTIVE = "active"  # every state of a job that has not ended
 STATES = (ACTIVE, "planned", "running", "committed", "succeeded", "failed", "cancelled")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+NO_WORKER = "waiting for a worker to be started"
+_STATES_OF_WORKERS: dict[WorkerState, str] = {
+    "SUBMITTED": "waiting for a machine for the worker",
+    "STARTING": "worker loading the model",
+    "READY": "waiting in the queue",
+    "DRAINING": "waiting for the next worker",
+}
 # States of jobs without a row: those that are not planned yet, and those that were refused.
 _STATE_OF_EXECUTION = {"RUNNING": "PLANNED", "ABORTED": "CANCELLED", "TIMED_OUT": "FAILED"}
 
@@ -85,12 +93,13 @@ def recent_jobs(deployment: Deployment, wanted: JobFilter) -> Iterator[JobSummar
     """Yield the jobs that match, newest first, without runs. Each is read from the cloud as it is asked for."""
     paginator = deployment.clients("stepfunctions").get_paginator("list_executions")
     failures: dict[str, str] = {}
+    worker_states: dict[str, str] = {}
     for page in paginator.paginate(stateMachineArn=deployment.state_machine_arn):
         for execution in page["executions"]:
             if wanted.since is not None and execution["startDate"] < wanted.since:
                 return
             try:
-                job = summarize(deployment, execution["name"], failures)
+                job = _with_worker_state(deployment, summarize(deployment, execution["name"], failures), worker_states)
             except IsRun:
                 continue
             if wanted.matches(job):
@@ -133,6 +142,19 @@ def _error(execution: JobExecution, row: JobRow | None) -> dict[str, Any] | None
         return None
     error = read_job_result(execution, row).error
     return None if error is None else error.model_dump(by_alias=True)
+
+
+def _with_worker_state(deployment: Deployment, job: JobSummary, states: dict[str, str]) -> JobSummary:
+    """Return a job with what it waits for: where no reason is known, how far the worker is that is nearest to it.
+
+    `states` keeps, between calls, how far the nearest worker of each pipeline is.
+    """
+    if job.state != "PLANNED" or job.waits_for or not job.stages:
+        return job
+    if job.pipeline not in states:
+        worker = nearest_worker(deployment.workers(job.pipeline))
+        states[job.pipeline] = NO_WORKER if worker is None else _STATES_OF_WORKERS[worker.state]
+    return replace(job, waits_for=states[job.pipeline])
 
 
 def _worker_failure(deployment: Deployment, row: JobRow, failures: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from cosmos_batch.cli.cloud import default_home, start_local_cloud
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.messages import detail, inform
+from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.local.cloud import LocalCloud
 
 
@@ -35,6 +36,7 @@ def local_deployment(
     running = LocalCloud.find(default_home())
     if reuse and running and running.standing and (deployment := _deployment_on(running)):
         inform("Using the local cloud that runs already, as it stands")
+        inform_of_stand_ins(deployment, deployment.pipelines)
         return nullcontext(deployment)
     return _own_deployment(config_file(), pool, running)
 

@@ -1,11 +1,13 @@
 """Check that a model is on this machine or can be downloaded, before anything is started for it."""
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.cloud import default_home
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError, explain
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.model_name import ModelName
@@ -15,6 +17,11 @@ from cosmos_batch.planning.deployment import EnabledPipeline
 from cosmos_batch.store.copies import Copies
 
 HUB_SECONDS = 8.0
+DEMO_MODEL = "cosmos-batch/demo-reason"
+STAND_IN = (
+    f"{DEMO_MODEL} answers: a small model that knows clips and images of one to three simple shapes, and says so of "
+    "other files."
+)
 
 
 def is_here(model: str) -> bool:
@@ -25,14 +32,52 @@ def is_here(model: str) -> bool:
     return any(Copies(store, model).newest() for store in stores)
 
 
-def stand_in(pipeline: EnabledPipeline) -> Path:
-    """Return a configuration with the demo's small model in place of a reasoner's, and print that it answers."""
-    inform(
-        f"{pipeline.model} is not on this machine, so cosmos-batch/demo-reason answers: a small model that knows clips "
-        "and images of one to three simple shapes, and says so of other files.\nNVIDIA's model answers about any "
-        f"file: cosmos-batch run FILE --model {pipeline.model}"
-    )
-    return configuration.with_entry(pipeline.pipeline, {"model": str(DEMO_REASON)})
+def accessible_config(pipelines: Iterable[EnabledPipeline]) -> Path:
+    """Return config.json, or a copy of it with the demo's small model for each reasoner whose model cannot be had.
+
+    Says for each pipeline why its model cannot be had. A generator stays as it is: no model stands in for one.
+    """
+    missing = [pipeline for pipeline in pipelines if not _can_be_had(pipeline)]
+    reasoners = [pipeline for pipeline in missing if pipeline.pipeline.surface == "reasoner"]
+    return stand_in(*reasoners) if reasoners else configuration.CONFIG
+
+
+def _can_be_had(pipeline: EnabledPipeline) -> bool:
+    """Return whether a model is on this machine or can be downloaded. If it cannot be, print why."""
+    try:
+        check_access(configuration.CONFIG, pipeline)
+    except (CliError, Failure) as error:
+        inform(str(explain(error)))
+        return False
+    return True
+
+
+def stand_in(*reasoners: EnabledPipeline) -> Path:
+    """Return a configuration with the demo's small model in place of each reasoner's, and print that it answers."""
+    for reasoner in reasoners:
+        inform(
+            f"{reasoner.model} is not on this machine, so {STAND_IN}\n"
+            f"NVIDIA's model answers about any file: cosmos-batch run FILE --model {reasoner.model}"
+        )
+    return configuration.with_entries((reasoner.pipeline, {"model": str(DEMO_REASON)}) for reasoner in reasoners)
+
+
+def inform_of_stand_ins(deployment: Deployment, pipelines: Iterable[str]) -> None:
+    """Print for each of these deployed pipelines that the demo's small model answers, where it does."""
+    for name in pipelines:
+        if is_stand_in(deployment, name):
+            inform(f"{name} here: {STAND_IN}")
+
+
+def is_stand_in(deployment: Deployment, pipeline: str) -> bool:
+    """Return whether the demo's small model answers for a deployed pipeline."""
+    deployed = deployment.deployed_pipeline(pipeline)
+    return deployed is not None and is_demo_model(deployed.queue.identity.model)
+
+
+def is_demo_model(model: str) -> bool:
+    """Return whether a deployed model is the demo's small one."""
+    return model.endswith(f"/{DEMO_MODEL}")
 
 
 def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
@@ -61,8 +106,8 @@ def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
     if thread.is_alive():
         raise CliError(
             f"Hugging Face does not answer within {HUB_SECONDS:.0f} s, and {pipeline.model} is not on this machine.",
-            "Check the way to the internet (proxy, HF_ENDPOINT); or name a checkpoint's folder: --model FOLDER. "
-            "`cosmos-batch demo` needs neither.",
+            "Check the way to the internet (proxy, HF_ENDPOINT); or name a checkpoint's folder: --model FOLDER, or "
+            "`model` in config.json. `cosmos-batch demo` needs neither.",
         )
     if failures:
         raise failures[0]

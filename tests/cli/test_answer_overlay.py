@@ -138,7 +138,7 @@ def test_a_job_of_a_stopped_cloud_is_drawn_on_a_named_file(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:1")
-    local.kept_jobs().keep(deployment)
+    local.kept_here().jobs.keep(deployment)
     assert main(["result", answered.job_id, "--overlay", "--output", "kept/"]) == 1
     assert "--media FILE" in capsys.readouterr().err
     assert main(["result", answered.job_id, "--overlay", "--output", "kept/", "--media", str(clip)]) == 0

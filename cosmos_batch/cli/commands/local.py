@@ -8,14 +8,18 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
+from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.json_lines import print_line
-from cosmos_batch.cli.kept_jobs import KeptJobs, kept_jobs
+from cosmos_batch.cli.kept.lookup import Kept, kept_here
+from cosmos_batch.cli.kept.runs import end_runs
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.model_access import DEMO_MODEL, accessible_config, is_stand_in
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.planning.configuration import load_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 
 EXPORT_HELP = "Print lines that point a shell at the cloud, for eval."
 
@@ -30,10 +34,14 @@ def command() -> None:
 )
 @option("--export", is_flag=True, help=EXPORT_HELP)
 def up(export: bool) -> int:
-    """Start a local cloud and deploy config.json to it. One that runs already is deployed to."""
-    load_config(CONFIG)
+    """Start a local cloud and deploy config.json to it. One that runs already is deployed to.
+
+    Where the model of a reasoner is neither on this machine nor to be had, the demo's small model answers in its place,
+    and the command says so.
+    """
+    config_file = accessible_config(enabled_pipelines(load_config(CONFIG)))
     with process_pool() as pool:
-        cloud = deployed_cloud(CONFIG, pool, LocalCloud.find(default_home()), start_cloud)
+        cloud = deployed_cloud(config_file, pool, LocalCloud.find(default_home()), start_cloud)
     _point_at(cloud, "up", export)
     return 0
 
@@ -48,34 +56,40 @@ def start(export: bool) -> int:
 
 
 @command.command("down", cls=CosmosCommand, examples=["cosmos-batch local down", "cosmos-batch local down --discard"])
-@option("--discard", is_flag=True, help="Throw all jobs, documents and files away, also those kept before.")
+@option("--discard", is_flag=True, help="Throw all jobs, runs, documents and files away, also those kept before.")
 def down(discard: bool) -> int:
-    """Stop the local cloud and every process that it started. Its jobs are kept, for `status` and `result`."""
-    cloud, kept = LocalCloud.find(default_home()), kept_jobs()
+    """Stop the local cloud and every process that it started. Its jobs and runs are kept.
+
+    `status` and `result` find the jobs afterwards, and `runs list`, `show`, `export` and `diff` find the runs.
+    """
+    cloud, kept = LocalCloud.find(default_home()), kept_here()
     if discard:
         kept.discard()
     if cloud is None:
         print(f"No local cloud runs in {default_home()}.")
         return 0
-    count = 0 if discard else _keep(cloud, kept)
+    said = "" if discard else _keep(cloud, kept)
     cloud.stop()
-    print("Stopped." + (f" Its jobs are kept ({count}): cosmos-batch status" if count else ""))
+    print(f"Stopped.{said}")
     return 0
 
 
-def _keep(cloud: LocalCloud, kept: KeptJobs) -> int:
-    """Keep the jobs of a cloud that is to be stopped. Returns their number. Raises CliError."""
+def _keep(cloud: LocalCloud, kept: Kept) -> str:
+    """Keep the jobs and runs of a cloud that is to be stopped. Returns what to say of them. Raises CliError."""
     try:
         deployment = deployments.find(clients(cloud))
     except CliError:
-        return 0  # nothing is deployed to it
+        return ""  # nothing is deployed to it
     try:
-        return kept.keep(deployment)
+        end_runs(deployment)
+        jobs, runs = kept.jobs.keep(deployment), kept.runs.keep(deployment)
     except Exception as error:
         raise CliError(
-            f"The jobs of the local cloud cannot be kept: {error}. It runs on.",
+            f"The jobs and runs of the local cloud cannot be kept: {error}. It goes on running.",
             "To stop it without them: cosmos-batch local down --discard",
         ) from error
+    said = f" Its jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
+    return said + (f" Its runs are kept ({runs}): cosmos-batch runs list" if runs else "")
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])
@@ -89,8 +103,14 @@ def status(as_json: bool) -> int:
         print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
         return 1
     print(f"A local cloud runs at {cloud.endpoint} (process {cloud.process_id}); its files lie in {cloud.home}.")
-    print(f"Pipelines: {', '.join(deployments.find(clients(cloud)).pipelines)}")
+    deployment = deployments.find(clients(cloud))
+    print(f"Pipelines: {', '.join(_answering(deployment, pipeline) for pipeline in deployment.pipelines)}")
     return 0
+
+
+def _answering(deployment: Deployment, pipeline: str) -> str:
+    """Return the id of a pipeline, with the model that answers where that is not NVIDIA's."""
+    return f"{pipeline} (answered by {DEMO_MODEL})" if is_stand_in(deployment, pipeline) else pipeline
 
 
 def _print_json(cloud: LocalCloud | None) -> int:

@@ -14,7 +14,7 @@ from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
-from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
+from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 
@@ -75,12 +75,10 @@ def command(
     return status
 
 
-def _result(
-    deployment: Deployment | None, kept: KeptJobs | None, job_id: str, wait: bool
-) -> tuple[Deployment, JobResult]:
+def _result(deployment: Deployment | None, kept: Kept | None, job_id: str, wait: bool) -> tuple[Deployment, JobResult]:
     """Return a job's result, and the deployment that has its files. Raises StillRunning, or CliError."""
-    if kept and kept.find(job_id):
-        return kept.deployment, replace(kept.result(job_id), job_id=job_id)
+    if kept and kept.jobs.find(job_id):
+        return kept.jobs.deployment, replace(kept.jobs.result(job_id), job_id=job_id)
     if deployment is None:
         raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
     return deployment, ended_job(deployment, job_id, wait)

@@ -19,14 +19,13 @@ from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_resul
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform, warn
-from cosmos_batch.cli.model_access import check_access, stand_in
+from cosmos_batch.cli.model_access import accessible_config, check_access
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.configuration import load_config
 
 MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
@@ -83,14 +82,10 @@ def command(
 
     def config_file() -> Path:
         chosen = configuration.enabled_reasoner(load_config(configuration.CONFIG), pipeline)
-        path = configuration.with_entry(chosen.pipeline, changes) if changes else configuration.CONFIG
-        try:
-            check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
-        except (CliError, Failure) as error:
-            if changes:
-                raise
-            inform(str(explain(error)))
-            return stand_in(chosen)
+        if not changes:
+            return accessible_config([chosen])
+        path = configuration.with_entry(chosen.pipeline, changes)
+        check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
         return path
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:

@@ -13,7 +13,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import JobObserver
 from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
-from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
+from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.state import FINAL
 
@@ -74,7 +74,7 @@ def command(
     else:
         first = (page - 1) * limit
         here = recent_jobs(deployment, wanted) if deployment else iter(())
-        matches = list(islice(chain(here, kept.list(wanted) if kept else ()), first, first + limit + 1))
+        matches = list(islice(chain(here, kept.jobs.list(wanted) if kept else ()), first, first + limit + 1))
         jobs, has_more = matches[:limit], len(matches) > limit
     if as_json:
         print(json.dumps([job.to_json() for job in jobs], indent=2, ensure_ascii=False))
@@ -84,14 +84,16 @@ def command(
         print("\n".join(_table(jobs)))
     else:
         print("No job was ever submitted here." if wanted == JobFilter() and page == 1 else "No job matches.")
+        if deployment and any(deployment.runs.list()):
+            inform("There are runs, whose files are no jobs of this list: cosmos-batch runs list")
     if has_more and not as_json:
         inform(f"There are more: --page {page + 1}, or --limit {limit * 5}")
     return 0
 
 
-def _named(deployment: Deployment | None, kept: KeptJobs | None, job_id: str) -> JobSummary:
+def _named(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary:
     """Return a job; one that has not ended with what it waits for: a worker, its capacity, the model that loads."""
-    if kept and (job := kept.find(job_id)):
+    if kept and (job := kept.jobs.find(job_id)):
         return job
     if deployment is None:
         raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")

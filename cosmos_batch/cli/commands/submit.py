@@ -16,6 +16,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.input_checks import File, checked_file, chosen_reasoner
+from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
@@ -87,6 +88,7 @@ def command(
     chosen = chosen_reasoner(pipeline, deployment.pipelines)
     inputs = checked_objects(deployment, inputs, request, problems)
     problems.settle(len(inputs), skip_invalid)
+    inform_of_stand_ins(deployment, [chosen])
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
     print_worker_failures(deployment, [chosen])

@@ -10,7 +10,7 @@ from cosmos_batch.cli.errors import FAILED, CliError, StillRunning
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import JobSummary, summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
-from cosmos_batch.cli.kept_jobs import KeptJobs, find_with_kept
+from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform
 
 POLL_SECONDS = 2.0
@@ -46,9 +46,9 @@ def command(ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
         time.sleep(POLL_SECONDS)
 
 
-def _ended(deployment: Deployment | None, kept: KeptJobs | None, job_id: str) -> JobSummary | None:
+def _ended(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary | None:
     """Return a job that has ended, or None while it is under way. Raises CliError where there is none."""
-    if kept and (job := kept.find(job_id)):
+    if kept and (job := kept.jobs.find(job_id)):
         return job
     if deployment is None:
         raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")

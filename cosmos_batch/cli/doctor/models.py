@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.findings import Finding, Verdict
+from cosmos_batch.cli.model_access import STAND_IN, is_demo_model
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.error import Failure
 
@@ -18,6 +19,10 @@ def check_model(deployment: Deployment, pipeline: DeployedPipeline) -> Iterator[
 
     model = pipeline.queue.identity.model
     name = f"{CHECK} of {pipeline.queue.id}"
+    if is_demo_model(model):
+        remedy = "`cosmos-batch local up` says what NVIDIA's model needs, and deploys it where it can be had."
+        yield Finding(check=name, verdict=Verdict.WARNING, message=STAND_IN, remedy=remedy)
+        return
     if model.startswith(("/", "http://", "https://")):
         yield Finding(check=name, verdict=Verdict.OK, message=f"{model} is no model of the Hub.")
         return

@@ -8,6 +8,7 @@ import click
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.checkup import warn_of_findings
 from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
@@ -18,6 +19,7 @@ from cosmos_batch.cli.worker_failures import print_worker_failures
 
 def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool) -> str:
     """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Abort for a no."""
+    refuse_kept_run(asked.request.id)
     check_is_new(deployment, asked.request.id)
     planned = plan_run(deployment, asked)
     try:

@@ -8,6 +8,8 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
+from cosmos_batch.contract.error import Error
+from cosmos_batch.state import RunRow
 
 BEGIN_SECONDS = 60.0  # after which a new execution has noted that it feeds the run
 _POLL_SECONDS = 0.5
@@ -46,6 +48,16 @@ def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> R
         time.sleep(_POLL_SECONDS)
         state = read_run_snapshot(deployment, run)
     return state
+
+
+def cancel_run(deployment: Deployment, run: str, error: Error) -> RunRow:
+    """Cancel a run and stop the execution that feeds it, unless the run has ended. Returns the row as it is then."""
+    row = deployment.runs.cancel(run, error.message)
+    if row.state == "CANCELLED" and row.ended_at is None and row.execution_arn is not None:
+        deployment.clients("stepfunctions").stop_execution(
+            executionArn=row.execution_arn, error=error.code, cause=error.cause()
+        )
+    return row
 
 
 def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:

@@ -17,6 +17,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
+from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.state import PipelineRow
 from tests.cli.conftest import PIPELINE
 from tests.support.model_hub import Hub
@@ -121,6 +122,13 @@ def test_everything_is_in_order(doctor: Doctor, capsys: pytest.CaptureFixture[st
     }
     assert main(["doctor"]) == 0
     assert f"ok       memory of {PIPELINE}: 2B fits" in capsys.readouterr().out
+
+
+def test_the_demos_model_in_place_of_nvidias_is_a_warning(doctor: Doctor, put: Callable[..., None]) -> None:
+    put(["g6e.12xlarge"], model=str(DEMO_REASON))
+    finding = doctor()[f"model of {PIPELINE}"]
+    assert finding["verdict"] == "warning" and "local up" in finding["remedy"]
+    assert "cosmos-batch/demo-reason answers: a small model" in finding["message"]
 
 
 @pytest.mark.parametrize(

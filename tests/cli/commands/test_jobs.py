@@ -19,6 +19,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state.jobs import Attempt, Waiting
+from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
 from tests.cli.test_job_snapshot import run_through
 
@@ -190,12 +191,46 @@ def test_status_fits_a_hundred_columns_and_gives_the_reason_of_a_failure(
     stepfunctions.put(f"{PIPELINE}-{'0' * 32}", "FAILED", input=request, error="InvalidInput", cause=REFUSED.cause())
     stepfunctions.put(job.job_id, "RUNNING")
     assert main(["status"]) == 0
-    head, refused, reason, waiting = capsys.readouterr().out.splitlines()
+    head, refused, reason, waiting, worker = capsys.readouterr().out.splitlines()
     assert head.split() == ["ID", "STATE", "AGE", "INPUT"]
-    assert max(len(line) for line in (head, refused, reason, waiting)) <= 100
+    assert max(len(line) for line in (head, refused, reason, waiting, worker)) <= 100
     assert refused.endswith("long/clip.mp4") and "FAILED" in refused
     assert reason.strip() == f"InvalidInput: {REFUSED.message} {REFUSED.remedy}"
     assert waiting.split()[:2] == [job.job_id, "PLANNED"]
+
+
+def test_status_says_what_jobs_wait_for_while_no_worker_serves(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reason() -> str:
+        assert main(["status"]) == 0
+        return capsys.readouterr().out.splitlines()[-1].strip()
+
+    stepfunctions.put(job.job_id, "RUNNING")
+    workers = deployment.workers(PIPELINE)
+    assert reason() == "waiting for a worker to be started"
+    workers.submitted("batch-1", "definition")
+    assert reason() == "waiting for a machine for the worker"
+    workers.started("batch-1")
+    assert reason() == "worker loading the model"
+    workers.ready("batch-1")
+    assert reason() == "waiting in the queue"
+
+
+def test_status_of_a_job_says_that_its_worker_loads(
+    deployment: Deployment,
+    job: Job,
+    stepfunctions: FakeStepFunctions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stepfunctions.put(job.job_id, "RUNNING")
+    deployment.workers(PIPELINE).submitted("batch-1", "definition")
+    deployment.workers(PIPELINE).started("batch-1")
+    monkeypatch.setattr(job_snapshot.JobObserver, "_batch_job", lambda *_: {})
+    monkeypatch.setattr(job_snapshot.JobObserver, "_last_line", lambda *_: "model.safetensors:  40 %")
+    assert main(["status", job.job_id]) == 0
+    assert "waits for     loading the model: model.safetensors:  40 %" in capsys.readouterr().out
 
 
 def test_status_of_a_named_job_has_all_that_is_known(
@@ -434,6 +469,14 @@ def test_a_command_on_jobs_names_those_on_runs(
     stepfunctions.put("monday", "RUNNING", input='{"run": {"id": "monday"}}')
     assert main([command, "monday"]) == 1
     assert "cosmos-batch runs show monday" in capsys.readouterr().err
+
+
+def test_status_names_the_list_of_runs_where_there_are_only_runs(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_row(deployment, "monday")
+    assert main(["status"]) == 0
+    assert "cosmos-batch runs list" in capsys.readouterr().err
 
 
 def test_runs_are_not_listed_among_jobs(stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,12 +6,13 @@ import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration, local_deployment
-from cosmos_batch.cli.commands import demo, run
+from cosmos_batch.cli import configuration, local_deployment, model_access
+from cosmos_batch.cli.commands import demo, local, run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult
@@ -153,8 +154,65 @@ def test_start_deploys_nothing_and_uses_a_cloud_that_runs(
     assert capsys.readouterr().out.count("export AWS_ENDPOINT_URL=") == 2
 
 
+@pytest.fixture
+def model_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_access, "check_access", lambda *_: None)
+
+
+def refuse_model(*_: object) -> None:
+    raise Failure("ModelUnavailable", "The Hub cannot be reached.", "Check the way to it.")
+
+
+def test_up_deploys_the_demos_model_for_a_reasoner_whose_model_cannot_be_had(
+    clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.loads(configuration.CONFIG.read_text())
+    pipelines = text["app"]["pipelines"]
+    pipelines["useNvidiaCosmos"]["modelsReason"]["reason8B"] = {"enabled": True, "model": "org/mine"}
+    pipelines["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}
+    (tmp_path / "config.json").write_text(json.dumps(text))
+    for module in (configuration, local):
+        monkeypatch.setattr(module, "CONFIG", tmp_path / "config.json")
+    monkeypatch.setattr(model_access, "check_access", refuse_model)
+    assert main(["local", "up"]) == 0
+    said = capsys.readouterr().err
+    for model in ("nvidia/Cosmos-Reason2-2B", "org/mine"):
+        assert f"{model} is not on this machine, so cosmos-batch/demo-reason answers: a small model" in said
+    assert said.count("The Hub cannot be reached.") == 3, "a generator's too, for which nothing stands in"
+    [config_file] = clouds["deployed"]
+    deployed = json.loads(config_file.read_text())["app"]["pipelines"]
+    reasoners = deployed["useNvidiaCosmos"]["modelsReason"]
+    assert {name: entry["model"] for name, entry in reasoners.items()} == {
+        "reason2B": str(DEMO_REASON), "reason8B": str(DEMO_REASON),
+    }  # fmt: skip
+    assert deployed["useNvidiaCosmos3"] == pipelines["useNvidiaCosmos3"]
+    assert json.loads((tmp_path / "config.json").read_text()) == text, "the person's own file is as it was"
+
+
+def test_up_deploys_a_model_that_can_be_had(
+    clouds: dict[str, Any], model_is_here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "up"]) == 0
+    assert clouds["deployed"] == [configuration.CONFIG]
+    assert "demo-reason" not in capsys.readouterr().err
+
+
+def test_it_is_told_where_the_demos_model_answers_in_a_cloud_that_runs(
+    clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clouds["running"] = Cloud()
+    identity = SimpleNamespace(queue=SimpleNamespace(identity=SimpleNamespace(model=str(DEMO_REASON))))
+    monkeypatch.setattr(Deployment, "deployed_pipeline", lambda _, name: identity if name == PIPELINE else None)
+    assert main(["local", "status"]) == 0
+    [pipelines] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Pipelines: ")]
+    assert pipelines == f"Pipelines: {PIPELINE} (answered by cosmos-batch/demo-reason), cosmos-reason2-8b"
+    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked")):
+        pass
+    assert capsys.readouterr().err.count("cosmos-batch/demo-reason answers: a small model") == 1
+
+
 def test_up_outlives_its_command_and_a_shell_can_read_it(
-    clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    clouds: dict[str, Any], model_is_here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["local", "up", "--export"]) == 0
     assert clouds["parent_pid"] is None
@@ -199,7 +257,8 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
             requests.append((path, question.prompt, pipeline, path.exists()))
             yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
-    monkeypatch.setattr(run, "check_access", lambda *_: None)
+    for module in (run, model_access):
+        monkeypatch.setattr(module, "check_access", lambda *_: None)
     # `tests/e2e/test_demo_command.py` runs the whole command.
     monkeypatch.setattr(demo, "draw_answer", lambda *_, ask_more: requests.append(("drawn", ask_more)))
     for module in (run, demo):
@@ -321,11 +380,9 @@ def test_run_without_a_model_to_be_had_is_answered_by_the_demos(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise Failure("ModelUnavailable", "The Hub cannot be reached.", "Check the way to it.")
-
     (tmp_path / "clip.mp4").write_bytes(b"content")
-    monkeypatch.setattr(run, "check_access", refuse)
+    for module in (run, model_access):
+        monkeypatch.setattr(module, "check_access", refuse_model)
     assert main(["run", str(tmp_path / "clip.mp4")]) == 0
     printed = capsys.readouterr().err
     assert "The Hub cannot be reached." in printed and "so cosmos-batch/demo-reason answers" in printed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration
+from cosmos_batch.cli import configuration, model_access
 from cosmos_batch.cli.commands import demo, run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
@@ -93,7 +93,7 @@ def test_the_demos_model_stands_in_with_the_words_of_the_demo(
         chosen = configuration.enabled_pipeline(load_config(config_file()), None)
         raise CliError(f"It would load {chosen.model}.", "")
 
-    monkeypatch.setattr(run, "check_access", refuse)
+    monkeypatch.setattr(model_access, "check_access", refuse)
     monkeypatch.setattr(run, "local_deployment", deploy)
     assert main(["run", "clip.mp4"]) == 1
     said = capsys.readouterr().err

@@ -5,7 +5,9 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.contract.error import Error
 
@@ -23,20 +25,18 @@ def command(runs: tuple[str, ...]) -> int:
 
     What was answered stays, and `runs resume` goes on with the rest. Runs that have ended stay as they are.
     """
+    for run in runs:
+        refuse_kept_run(run)
     deployment = deployments.find()
     states = [read_run_snapshot(deployment, run) for run in runs]
     for state in states:
         if state.row is None:
             raise WrongCall(f"{state.run} has not begun.", f"cosmos-batch runs show {state.run}")
     for state in states:
-        row = deployment.runs.cancel(state.run, ERROR.message)
+        row = cancel_run(deployment, state.run, ERROR)
         if row.state != "CANCELLED" or state.over:
             print(f"{state.run} {row.state} already")
             continue
-        if row.execution_arn is not None:
-            deployment.clients("stepfunctions").stop_execution(
-                executionArn=row.execution_arn, error=ERROR.code, cause=ERROR.cause()
-            )
         print(f"{state.run} CANCELLED")
         inform(f"{state.counts.done:,} of {state.counts.items:,} items have ended; their answers stay.")
     return 0

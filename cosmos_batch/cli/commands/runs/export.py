@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.output import OutputTarget, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
@@ -37,7 +37,7 @@ def command(run: str, name: str, output: str, force: bool) -> int:
     """
     chosen = FORMATS[name]
     target = _target(chosen, output, force)
-    objects = stored_run(deployments.find(), run)
+    objects = stored_run(find_with_run(run), run)
     objects.request()
     counted = _Counted(objects.lines())
     notes: list[str] = []

@@ -1,15 +1,18 @@
 """`cosmos-batch runs list`: all runs of a deployment."""
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.kept.lookup import find_with_kept
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, quick_run_snapshot
 from cosmos_batch.cli.runs.wording import dollars_in_words
+from cosmos_batch.state import RunRow
 
 PAGE = 20  # runs
 STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
@@ -21,10 +24,8 @@ STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
 def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     """List runs, newest first, with the reason of each that is held, cancelled or failed."""
-    deployment = deployments.find()
-    rows = (row for row in deployment.runs.list() if not states or row.state.lower() in states)
-    found = list(islice(rows, limit + 1))
-    runs = [quick_run_snapshot(deployment, row) for row in found[:limit]]
+    found = list(islice((found for found in _all_runs() if not states or found[1].state.lower() in states), limit + 1))
+    runs = [quick_run_snapshot(deployment, row) for deployment, row in found[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
@@ -34,6 +35,15 @@ def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     if len(found) > limit and not as_json:
         inform(f"There are more: --limit {limit * 5}")
     return 0
+
+
+def _all_runs() -> Iterator[tuple[Deployment, RunRow]]:
+    """Yield the runs of the cloud that the shell points at, and then those that stopped local clouds have left."""
+    deployment, kept = find_with_kept()
+    if deployment:
+        yield from ((deployment, row) for row in deployment.runs.list())
+    if kept:
+        yield from ((kept.runs.deployment(row.id), row) for row in kept.runs.list())
 
 
 def _table(runs: list[RunSnapshot]) -> list[str]:

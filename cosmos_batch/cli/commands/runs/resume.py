@@ -5,6 +5,7 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
+from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import resume_run
 from cosmos_batch.cli.runs.wording import counts_in_words
@@ -23,6 +24,7 @@ def command(run: str, max_dollars: float | None, follow: bool) -> int:
 
     What has ended stays, and costs nothing again.
     """
+    refuse_kept_run(run)
     deployment = deployments.find()
     state = resume_run(deployment, run, max_dollars)
     print(f"{run} {state.name}")

@@ -8,6 +8,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
 from cosmos_batch.cli.errors import StillRunning, WrongCall
+from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.retry_run import RetryWriter
@@ -41,10 +42,12 @@ def command(
     """
     if not failed and not codes:
         raise WrongCall("Nothing says what to ask again.", "--failed: everything that failed; or --code with a code.")
+    refuse_kept_run(run)
     deployment = deployments.find()
     state, new = read_run_snapshot(deployment, run), name or new_run_id()
     if not state.over:
         raise StillRunning(f"{run} has not ended.", f"cosmos-batch runs watch {run}")
+    refuse_kept_run(new)
     check_is_new(deployment, new)
     earlier, objects = stored_run(deployment, run), stored_run(deployment, new)
     count = RetryWriter(earlier, objects.run, frozenset(codes)).write(max_dollars)

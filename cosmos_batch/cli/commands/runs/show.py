@@ -4,8 +4,8 @@ import json
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.runs.failure_kinds import FailureKind, failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
@@ -19,7 +19,7 @@ from cosmos_batch.contract.run_keys import ERRORS
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as one JSON object.")
 def command(run: str, as_json: bool) -> int:
     """Show how far a run is, what it costs, where its results lie, and its errors by code with a remedy for each."""
-    deployment = deployments.find()
+    deployment = find_with_run(run)
     state = read_run_snapshot(deployment, run)
     objects = stored_run(deployment, run)
     kinds = failure_kinds(objects.lines(ERRORS))
@@ -27,7 +27,7 @@ def command(run: str, as_json: bool) -> int:
         print(json.dumps(_as_json(state, objects, kinds), indent=2, ensure_ascii=False))
         return 0
     print("\n".join([run, *_fields(state, objects), *failure_lines(kinds)]))
-    print_next_steps(state)
+    print_next_steps(state, goes_on=deployment.is_alive)
     return 0
 
 

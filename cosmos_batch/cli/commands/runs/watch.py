@@ -2,10 +2,10 @@
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import FAILED, STILL_RUNNING
+from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.failure_kinds import failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
@@ -25,7 +25,7 @@ def command(run: str) -> int:
     The exit status is 0 if every item has an answer, 1 if some failed or the run did, and 3 if the run is held. Ctrl-C
     ends only what is shown.
     """
-    return watch(deployments.find(), run)
+    return watch(find_with_run(run), run)
 
 
 def watch(deployment: Deployment, run: str) -> int:
@@ -42,7 +42,7 @@ def watch(deployment: Deployment, run: str) -> int:
     kinds = failure_kinds(stored_run(deployment, run).lines(ERRORS)) if state.counts.failed else []
     for line in failure_lines(kinds):
         print(line)
-    print_next_steps(state)
+    print_next_steps(state, goes_on=deployment.is_alive)
     return exit_status_of(state)
 
 

@@ -2,56 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
-from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.commands import local
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.job import Job
 from tests.cli.commands.test_jobs import put_document
 from tests.cli.conftest import FakeStepFunctions
+from tests.cli.kept.conftest import ENDPOINT, Cloud
 from tests.cli.test_job_snapshot import run_through
 
-ENDPOINT = "http://localhost:1"
 
-
-class Cloud:
-    """A fake with the attributes of a cloud that `local down` uses."""
-
-    def __init__(self) -> None:
-        self.stopped = False
-
-    def client(self, service: str) -> Any:
-        pytest.fail(f"nothing here may ask {service}")
-
-    def stop(self) -> None:
-        self.stopped = True
-
-
-@pytest.fixture
-def cloud(
-    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Cloud:
-    """Provide a local cloud with a job that has succeeded and one that runs; once stopped, it does not answer."""
+@pytest.fixture(autouse=True)
+def jobs(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+    """Provide a job that has succeeded and one that runs."""
     run_through(deployment, job, stepfunctions)
     put_document(deployment, job)
     stepfunctions.put("running", "RUNNING")
-    running = Cloud()
-
-    def find(_: object = None) -> Deployment:
-        if running.stopped:
-            raise EndpointConnectionError(endpoint_url=ENDPOINT)
-        return deployment
-
-    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
-    monkeypatch.setattr(deployments, "find", find)
-    monkeypatch.setattr(local.LocalCloud, "find", lambda _: None if running.stopped else running)
-    return running
 
 
 def test_jobs_and_documents_outlive_their_cloud(

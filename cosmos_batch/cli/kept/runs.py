@@ -1,0 +1,147 @@
+"""Runs of local clouds that were stopped: their rows, and copies of their objects and of what their items have made."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.kept.objects import KeptObjects
+from cosmos_batch.cli.runs.executions import cancel_run
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.runs import run_prefix
+from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.state import RunRow, Runs, ShardRow
+from cosmos_batch.state.table import now
+
+STOPPED = Error(
+    code="Cancelled",
+    message="The local cloud was stopped before the run had ended.",
+    remedy="Start the run again, in another local cloud.",
+)
+END_SECONDS = 60.0  # after which a run is kept as far as it is
+_POLL_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class KeptRuns:
+    """A folder in which a JSON file for each run lies, and the objects of runs."""
+
+    folder: Path
+    objects: KeptObjects
+
+    def keep(self, deployment: Deployment) -> int:
+        """Copy every run of a deployment that is to be stopped. Returns their number."""
+        count = 0
+        for row in deployment.runs.list():
+            objects = stored_run(deployment, row.id)
+            keys = _keys(deployment, row.id)
+            written = [S3Location(deployment.state_bucket, key).uri for key in keys]
+            self.objects.keep(deployment.clients("s3"), [*written, *_made_by_items(objects)])
+            record = {
+                "run": _ended(row).model_dump(mode="json", by_alias=True),
+                "shards": [
+                    shard.model_dump(mode="json", by_alias=True, exclude={"task_tokens"})
+                    for shard in deployment.runs.shards(row.id)
+                ],
+                "bucket": deployment.state_bucket,
+                "keys": keys,
+            }
+            self._write(row.id, record)
+            count += 1
+        return count
+
+    def has(self, run: str) -> bool:
+        """Return whether a run was kept."""
+        return self._record(run).is_file()
+
+    def list(self) -> Iterator[RunRow]:
+        """Yield the rows of all kept runs, the latest first."""
+        rows = [RunRow.model_validate(json.loads(path.read_bytes())["run"]) for path in self.folder.glob("*.json")]
+        yield from sorted(rows, key=lambda row: row.started_at, reverse=True)
+
+    def deployment(self, run: str) -> Deployment:
+        """Return a deployment that has this run alone, and no cloud behind it: it can only be read."""
+        record = json.loads(self._record(run).read_bytes())
+        objects = replace(self.objects, listed=tuple(record["keys"]))
+        return _KeptDeployment(
+            lambda _: objects,
+            asset_roots=[],
+            state_machine_arn="",
+            state_table="",
+            state_bucket=record["bucket"],
+            pipelines=[],
+            rows=_KeptRows(record),
+        )
+
+    def _write(self, run: str, record: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self._record(run).with_suffix(".part")
+        part.write_text(json.dumps(record), encoding="utf-8")
+        part.replace(self._record(run))
+
+    def _record(self, run: str) -> Path:
+        return self.folder / f"{Path(run).name}.json"
+
+
+def end_runs(deployment: Deployment) -> None:
+    """Cancel the runs of a deployment that have not ended, and wait until the answers that they have are in tables."""
+    active = [row.id for row in deployment.runs.active() if row.ended_at is None]
+    for run in active:
+        cancel_run(deployment, run, STOPPED)
+    deadline = time.monotonic() + END_SECONDS
+    while any((row := deployment.runs.get(run)) and row.ended_at is None for run in active):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+class _KeptRows(Runs):
+    """The rows of one kept run, for what reads runs."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._run = RunRow.model_validate(record["run"])
+        self._shards = [ShardRow.model_validate(shard) for shard in record["shards"]]
+
+    def get(self, run: str) -> RunRow | None:
+        """Return the run's row, or None for another run."""
+        return self._run if run == self._run.id else None
+
+    def shards(self, run: str) -> Iterator[ShardRow]:
+        """Yield the rows of the run's shards in their order."""
+        return iter(self._shards if run == self._run.id else [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KeptDeployment(Deployment):
+    """A deployment whose rows of runs were kept."""
+
+    rows: _KeptRows
+
+    @property
+    def runs(self) -> Runs:
+        return self.rows
+
+
+def _keys(deployment: Deployment, run: str) -> list[str]:
+    """Return the keys of all objects of a run in the state bucket."""
+    paginator = deployment.clients("s3").get_paginator("list_objects_v2")
+    pages = paginator.paginate(Bucket=deployment.state_bucket, Prefix=run_prefix(run))
+    return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+
+def _made_by_items(objects: StoredRun) -> Iterator[str]:
+    """Yield the URIs of the documents and files that the items of a run have written."""
+    for line in objects.lines():
+        written = {output.uri for output in line.outputs} | ({line.document} if line.document else set())
+        yield from sorted(written)
+
+
+def _ended(row: RunRow) -> RunRow:
+    """Return the row of a run as it is once its cloud was stopped."""
+    if row.ended_at is not None:
+        return row
+    return row.model_copy(update={"state": "CANCELLED", "reason": row.reason or STOPPED.message, "ended_at": now()})
