@@ -12,7 +12,7 @@ from cosmos_batch.cli.kept.objects import KeptObjects
 from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.runs import run_prefix
+from cosmos_batch.contract.run_keys import RunKeys
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.state import RunRow, Runs, ShardRow
 from cosmos_batch.state.table import now
@@ -129,7 +129,7 @@ class _KeptDeployment(Deployment):
 def _keys(deployment: Deployment, run: str) -> list[str]:
     """Return the keys of all objects of a run in the state bucket."""
     paginator = deployment.clients("s3").get_paginator("list_objects_v2")
-    pages = paginator.paginate(Bucket=deployment.state_bucket, Prefix=run_prefix(run))
+    pages = paginator.paginate(Bucket=deployment.state_bucket, Prefix=RunKeys(run).prefix)
     return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
 
 
