@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.instant_engine import INFERENCES
-from cosmos_batch.cli.runs.run_objects import ERRORS, RESULTS, RunObjects
+from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.run_keys import ERRORS, RESULTS
 from cosmos_batch.state import Runs
 from tests.support.deployed_app import TWO_B, App, configuration, running_app, wait_for
 
@@ -93,8 +94,8 @@ class RunsApp:
         """Return how many items of a run have ended."""
         return sum(shard.done for shard in Runs(self.app.table).shards(run))
 
-    def objects(self, run: str) -> RunObjects:
-        return RunObjects(self.app.client("s3"), self.app.outputs["StateBucketName"], run)
+    def objects(self, run: str) -> StoredRun:
+        return StoredRun(self.app.client("s3"), self.app.outputs["StateBucketName"], run)
 
     def table(self, run: str) -> RunTables:
         """Count the lines of a run's tables and the documents."""
