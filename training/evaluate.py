@@ -30,7 +30,15 @@ from cosmos_batch.demo.media import write_clip, write_image
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.protocol import Engine
-from training.questions import NOT_THIS_QUESTION, NOT_THIS_WORLD, OF_CLIPS, OF_IMAGES, Asker, LabelledQuestion, ask
+from training.questions import (
+    CLIP_ASKERS,
+    IMAGE_ASKERS,
+    NOT_THIS_QUESTION,
+    NOT_THIS_WORLD,
+    Asker,
+    LabelledQuestion,
+    ask,
+)
 from training.sizes import HELD_OUT_SIZES, draw_held_out_rate, draw_held_out_size, draw_rate, draw_size
 from training.wordings import HELD_OUT as HELD_OUT_WORDINGS
 from training.wordings import TRAINED
@@ -162,7 +170,7 @@ def draw_item(number: int, folder: Path) -> Item:
     width, height = draw_held_out_size(random) if new_size else draw_size(random)
     short = min(width, height)
     image = random.random() < _IMAGES
-    askers: list[Asker] = list(OF_IMAGES if image else OF_CLIPS)
+    askers: list[Asker] = list(IMAGE_ASKERS if image else CLIP_ASKERS)
     scene = draw_scene(random, width / short, height / short, 0.0 if image else float(random.uniform(2, 6)))
     wordings = HELD_OUT_WORDINGS if new_wording else TRAINED
     question = ask(random, scene, askers[number % len(askers)], wordings=wordings)

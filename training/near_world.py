@@ -10,14 +10,18 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from cosmos_batch.demo.drawing import draw_background, draw_frames
-from cosmos_batch.demo.random_scenes import draw_scene
-from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene, outline
+from training.unknown_shapes import (
+    Colour,
+    Random,
+    draw_unknown_shapes,
+    draw_world_shape,
+    random_colour,
+    random_world_background,
+    random_world_scene,
+)
 
-Random = np.random.Generator
-Colour = tuple[int, int, int]
 Painter = Callable[[Random, int, int], Image.Image]
 
-_OTHER_COLOURS: tuple[Colour, ...] = ((255, 150, 190), (120, 75, 40), (60, 210, 220), (130, 130, 130), (130, 220, 60))
 _WORDS = ("total", "Sales 2024", "the quick brown fox", "EXIT", "stop", "Hello", "figure 3", "circle", "12:45", "100 %")
 
 
@@ -26,114 +30,18 @@ def paint_near_world(random: Random, width: int, height: int) -> Image.Image:
     return PAINTERS[int(random.integers(len(PAINTERS)))](random, width, height)
 
 
-def draw_strangers(random: Random, count: int, width: int, height: int) -> np.ndarray:
-    """Draw one to three shapes that the world does not have, each in a straight line, over a background that it has.
-
-    Returns RGB, uint8, shape [count, height, width, 3].
-    """
-    background = _world_background(random, width, height)
-    sprites = [_stranger(random, min(width, height)) for _ in range(int(random.integers(1, 4)))]
-    paths = []
-    for sprite in sprites:
-        room = np.maximum(1, [width - sprite.width, height - sprite.height])
-        start = random.uniform(0, room)
-        end = start if random.random() < 0.35 else random.uniform(0, room)
-        paths.append(np.linspace(start, end, count).astype(int))
-    frames = []
-    for number in range(count):
-        frame = background.copy()
-        for sprite, path in zip(sprites, paths, strict=True):
-            frame.paste(sprite, (int(path[number][0]), int(path[number][1])), sprite)
-        frames.append(np.asarray(frame))
-    return np.stack(frames)
-
-
-def _world_scene(random: Random, width: int, height: int) -> Scene:
-    short = min(width, height)
-    return draw_scene(random, width / short, height / short, 0.0)
-
-
-def _world_background(random: Random, width: int, height: int) -> Image.Image:
-    return Image.fromarray(draw_background(_world_scene(random, width, height), width, height))
-
-
-def _ink(random: Random) -> Colour:
-    """Draw a color of the world, or any."""
-    if random.random() < 0.6:
-        return list(COLOURS.values())[int(random.integers(len(COLOURS)))]
-    red, green, blue = random.integers(0, 256, 3)
-    return int(red), int(green), int(blue)
-
-
 def _paper(random: Random) -> Colour:
     level = int(random.integers(200, 256)) if random.random() < 0.75 else int(random.integers(0, 60))
     return level, level, level
 
 
-def _stranger(random: Random, short: int) -> Image.Image:
-    """Draw a shape that the world does not have, or one of its shapes in a color that it does not have."""
-    radius = float(random.uniform(0.14, 0.24)) * short
-    side = int(2 * radius) + 4
-    sprite = Image.new("RGBA", (side * 2, side * 2))  # drawn at twice its size for smooth edges
-    draw = ImageDraw.Draw(sprite)
-    c, r = float(side), 2 * radius
-    ink = (*_ink(random), 255)
-    thick = max(3, int(r * random.uniform(0.1, 0.25)))
-    kind = int(random.integers(12))
-    if kind == 0:
-        draw.ellipse((c - r, c - 0.5 * r, c + r, c + 0.5 * r), fill=ink)
-    elif kind == 1:
-        draw.ellipse((c - r, c - r, c + r, c + r), outline=ink, width=thick)
-    elif kind == 2:
-        draw.regular_polygon((c, c, r), int(random.integers(5, 7)), fill=ink)
-    elif kind == 3:
-        narrow = float(random.uniform(0.25, 0.5)) * r
-        wide, high = (r, narrow) if random.random() < 0.5 else (narrow, r)
-        draw.rectangle((c - wide, c - high, c + wide, c + high), fill=ink)
-    elif kind == 4:
-        draw.line((c - r, c, c + r, c), fill=ink, width=thick * 2)
-        draw.line((c, c - r, c, c + r), fill=ink, width=thick * 2)
-    elif kind == 5:
-        draw.chord((c - r, c - r, c + r, c + r), *((0, 180) if random.random() < 0.5 else (90, 270)), fill=ink)
-    elif kind == 6:
-        draw.ellipse((c - r, c - r, c + r, c + r), fill=ink)
-        draw.ellipse((c - 0.5 * r, c - r, c + 1.2 * r, c + 0.7 * r), fill=(0, 0, 0, 0))
-    elif kind == 7:
-        draw.ellipse((c - r, c - r, c, c), fill=ink)
-        draw.ellipse((c, c - r, c + r, c), fill=ink)
-        draw.polygon([(c - 0.95 * r, c - 0.3 * r), (c + 0.95 * r, c - 0.3 * r), (c, c + r)], fill=ink)
-    elif kind == 8:
-        sign = 1 if random.random() < 0.5 else -1
-        draw.rectangle((c - 0.9 * r, c - 0.2 * r, c + 0.9 * r, c + 0.2 * r), fill=ink)
-        draw.polygon(
-            [(c + sign * r, c), (c + sign * 0.2 * r, c - 0.7 * r), (c + sign * 0.2 * r, c + 0.7 * r)], fill=ink
-        )
-    elif kind == 9:
-        draw.text((c, c), chr(int(random.integers(65, 91))), fill=ink, font=ImageFont.load_default(2 * r), anchor="mm")
-    elif kind == 10:
-        corners = outline(KINDS[int(random.integers(1, 4))])
-        assert corners is not None
-        draw.line([(c + r * x, c + r * y) for x, y in [*corners, corners[0]]], fill=ink, width=thick)
-    else:
-        _world_shape(random, draw, c, c, r, _OTHER_COLOURS[int(random.integers(len(_OTHER_COLOURS)))])
-    return sprite.resize((side, side), Image.Resampling.BOX)
-
-
-def _world_shape(random: Random, draw: ImageDraw.ImageDraw, x: float, y: float, radius: float, ink: Colour) -> None:
-    corners = outline(KINDS[int(random.integers(len(KINDS)))])
-    if corners is None:
-        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)
-    else:
-        draw.polygon([(x + radius * across, y + radius * down) for across, down in corners], fill=ink)
-
-
-def _strangers(random: Random, width: int, height: int) -> Image.Image:
-    return Image.fromarray(draw_strangers(random, 1, width, height)[0])
+def _unknown_shapes(random: Random, width: int, height: int) -> Image.Image:
+    return Image.fromarray(draw_unknown_shapes(random, 1, width, height)[0])
 
 
 def _crowd(random: Random, width: int, height: int) -> Image.Image:
     """Draw five to nine shapes of the world's, in a grid or anywhere."""
-    image = _world_background(random, width, height)
+    image = random_world_background(random, width, height)
     draw = ImageDraw.Draw(image)
     radius = float(random.uniform(0.07, 0.13)) * min(width, height)
     count = int(random.integers(5, 10))
@@ -143,20 +51,20 @@ def _crowd(random: Random, width: int, height: int) -> Image.Image:
     for number in range(count):
         x = (number % columns + 0.5) * width / columns + loose * random.normal(0, 0.3 * radius)
         y = (number // columns + 0.5) * height / rows + loose * random.normal(0, 0.3 * radius)
-        _world_shape(random, draw, x, y, radius, _ink(random))
+        draw_world_shape(random, draw, x, y, radius, random_colour(random))
     return image
 
 
 def _empty(random: Random, width: int, height: int) -> Image.Image:
     """Draw a background of the world, or a gradient of any colors, without a shape."""
     if random.random() < 0.5:
-        return _world_background(random, width, height)
+        return random_world_background(random, width, height)
     angle = random.uniform(0, 2 * np.pi)
     share = np.linspace(-1, 1, width)[None] * np.cos(angle) + np.linspace(-1, 1, height)[:, None] * np.sin(angle)
     if random.random() < 0.3:
         share = np.hypot(np.linspace(-1, 1, width)[None], np.linspace(-1, 1, height)[:, None])
     share = np.clip(share / 2 + 0.5, 0, 1)[..., None]
-    first, second = np.array(_ink(random)), np.array(_ink(random))
+    first, second = np.array(random_colour(random)), np.array(random_colour(random))
     return Image.fromarray((first + share * (second - first)).astype(np.uint8))
 
 
@@ -176,7 +84,7 @@ def paint_balls(random: Random, width: int, height: int) -> Image.Image:
         dx, dy = (columns - x) / radius, (rows - y) / radius
         distance = np.hypot(dx, dy)
         cover = np.clip((1 - distance) * radius / 1.5, 0, 1)[..., None]
-        colour = np.array(_ink(random), np.float32)
+        colour = np.array(random_colour(random), np.float32)
         if random.random() < 0.6:
             light = np.clip(1.1 - 0.9 * np.hypot(dx + 0.4, dy + 0.4), 0.1, 1.2)[..., None]
             shine = 200 * np.exp(-20 * ((dx + 0.4) ** 2 + (dy + 0.4) ** 2))[..., None]
@@ -204,15 +112,15 @@ def _chart(random: Random, width: int, height: int) -> Image.Image:
         side = min(right - left, bottom - top)
         place = (left, top, left + side, top + side)
         for start, end in zip([0.0, *ends[:-1]], ends, strict=True):
-            draw.pieslice(place, float(start), float(end), fill=_ink(random))
+            draw.pieslice(place, float(start), float(end), fill=random_colour(random))
     else:
         draw.line((left, top, left, bottom, right, bottom), fill=grey, width=2)
         values = random.uniform(0.1, 0.95, count)
         step = (right - left) / count
         points = [(left + (i + 0.5) * step, bottom - one * (bottom - top)) for i, one in enumerate(values)]
-        one_ink = _ink(random)
+        one_ink = random_colour(random)
         for x, y in points:
-            ink = one_ink if random.random() < 0.6 else _ink(random)
+            ink = one_ink if random.random() < 0.6 else random_colour(random)
             if kind == 1:
                 draw.rectangle((x - 0.35 * step, y, x + 0.35 * step, bottom), fill=ink)
             else:
@@ -228,7 +136,7 @@ def _write(random: Random, draw: ImageDraw.ImageDraw, width: int, height: int, s
     word = _WORDS[int(random.integers(len(_WORDS)))]
     font = ImageFont.load_default(max(8.0, size * min(width, height)))
     place = (float(random.uniform(0, 0.7 * width)), float(random.uniform(0, 0.9 * height)))
-    draw.text(place, word, fill=_ink(random), font=font)
+    draw.text(place, word, fill=random_colour(random), font=font)
 
 
 def paint_page(random: Random, width: int, height: int) -> Image.Image:
@@ -249,12 +157,12 @@ def paint_page(random: Random, width: int, height: int) -> Image.Image:
 
 def _flag(random: Random, width: int, height: int) -> Image.Image:
     """Draw stripes, a cross, a triangle at the pole or a corner field, without a single shape on plain ground."""
-    image = Image.new("RGB", (width, height), _ink(random))
+    image = Image.new("RGB", (width, height), random_colour(random))
     draw = ImageDraw.Draw(image)
     kind = int(random.integers(4))
     if kind == 1:
         x, thick = float(random.uniform(0.3, 0.6)) * width, 0.1 * height
-        ink = _ink(random)
+        ink = random_colour(random)
         draw.rectangle((x - thick, 0, x + thick, height), fill=ink)
         draw.rectangle((0, height / 2 - thick, width, height / 2 + thick), fill=ink)
         return image
@@ -262,12 +170,12 @@ def _flag(random: Random, width: int, height: int) -> Image.Image:
     for number in range(stripes):
         low, high = number / stripes, (number + 1) / stripes
         box = (low * width, 0, high * width, height) if upright else (0, low * height, width, high * height)
-        draw.rectangle(box, fill=_ink(random))
+        draw.rectangle(box, fill=random_colour(random))
     if kind == 2:
-        draw.polygon([(0, 0), (0.45 * width, height / 2), (0, height)], fill=_ink(random))
+        draw.polygon([(0, 0), (0.45 * width, height / 2), (0, height)], fill=random_colour(random))
     elif kind == 3:
-        draw.rectangle((0, 0, 0.45 * width, 0.5 * height), fill=_ink(random))
-        _world_shape(random, draw, 0.22 * width, 0.25 * height, 0.15 * min(width, height), _ink(random))
+        draw.rectangle((0, 0, 0.45 * width, 0.5 * height), fill=random_colour(random))
+        draw_world_shape(random, draw, 0.22 * width, 0.25 * height, 0.15 * min(width, height), random_colour(random))
     return image
 
 
@@ -281,12 +189,12 @@ def _icons(random: Random, width: int, height: int) -> Image.Image:
         radius = 0.38 * min(width / across, height / down)
         field = (x - radius, y - radius, x + radius, y + radius)
         if random.random() < 0.6:
-            draw.rounded_rectangle(field, radius=radius * float(random.uniform(0.2, 0.5)), fill=_ink(random))
+            draw.rounded_rectangle(field, radius=radius * float(random.uniform(0.2, 0.5)), fill=random_colour(random))
         else:
-            draw.ellipse(field, fill=_ink(random))
-        sign, ink = random.random(), _ink(random)
+            draw.ellipse(field, fill=random_colour(random))
+        sign, ink = random.random(), random_colour(random)
         if sign < 0.5:
-            _world_shape(random, draw, x, y, radius * 0.5, ink)
+            draw_world_shape(random, draw, x, y, radius * 0.5, ink)
         elif sign < 0.75:
             font = ImageFont.load_default(max(8.0, radius * 1.2))
             draw.text((x, y), chr(int(random.integers(48, 91))), fill=ink, font=font, anchor="mm")
@@ -302,11 +210,11 @@ def _icons(random: Random, width: int, height: int) -> Image.Image:
 
 def _cartoon(random: Random, width: int, height: int) -> Image.Image:
     """Draw a face, a house or a car from simple shapes on top of each other."""
-    image = _world_background(random, width, height)
+    image = random_world_background(random, width, height)
     draw = ImageDraw.Draw(image)
     r = float(random.uniform(0.18, 0.35)) * min(width, height)
     x, y = float(random.uniform(r, width - r)), float(random.uniform(r, height - r))
-    kind, body, detail = int(random.integers(3)), _ink(random), _ink(random)
+    kind, body, detail = int(random.integers(3)), random_colour(random), random_colour(random)
     if kind == 0:
         draw.ellipse((x - r, y - r, x + r, y + r), fill=body, outline=detail, width=3)
         for side in (-0.4, 0.4):
@@ -315,7 +223,7 @@ def _cartoon(random: Random, width: int, height: int) -> Image.Image:
     elif kind == 1:
         draw.rectangle((x - 0.7 * r, y - 0.2 * r, x + 0.7 * r, y + r), fill=body)
         draw.polygon([(x - r, y - 0.2 * r), (x, y - r), (x + r, y - 0.2 * r)], fill=detail)
-        draw.rectangle((x - 0.15 * r, y + 0.4 * r, x + 0.15 * r, y + r), fill=_ink(random))
+        draw.rectangle((x - 0.15 * r, y + 0.4 * r, x + 0.15 * r, y + r), fill=random_colour(random))
     else:
         draw.rectangle((x - r, y - 0.1 * r, x + r, y + 0.4 * r), fill=body)
         draw.rectangle((x - 0.5 * r, y - 0.5 * r, x + 0.5 * r, y), fill=body)
@@ -327,7 +235,7 @@ def _cartoon(random: Random, width: int, height: int) -> Image.Image:
 def draw_world_shapes_on(random: Random, picture: Image.Image) -> Image.Image:
     """Draw one to three shapes of the world over a picture that is not of it."""
     width, height = picture.size
-    scene = _world_scene(random, width, height)
+    scene = random_world_scene(random, width, height)
     bare = draw_background(scene, width, height).astype(int)
     full = draw_frames(scene, np.zeros(1), width, height)[0]
     shape = (np.abs(full - bare).max(axis=-1) > 20)[..., None]
@@ -335,7 +243,7 @@ def draw_world_shapes_on(random: Random, picture: Image.Image) -> Image.Image:
 
 
 PAINTERS: tuple[Painter, ...] = (
-    _strangers,
+    _unknown_shapes,
     _crowd,
     _empty,
     paint_balls,

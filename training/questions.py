@@ -1,18 +1,32 @@
 """Questions about a scene, in many wordings, with true answers: what the model learns from and is judged by."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from cosmos_batch.contract.tasks import AXIS, REASONING_FORMAT, TASKS
-from cosmos_batch.demo.scenes import COLOURS, KINDS, Movement, Scene, Thing
+from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS
+from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene, Thing
+from training.answers import (
+    NUMBERS,
+    a,
+    boxes_answer,
+    caption,
+    event_sentence,
+    from_left,
+    interval,
+    listed,
+    localization,
+    next_sentence,
+    point_answer,
+    sentence,
+    the,
+    verdict,
+)
 from training.wordings import TRAINED, Wordings
 
 NOT_THIS_WORLD = "I only know pictures and clips of a few simple shapes, and this is not one of them."
 NOT_THIS_QUESTION = "I can only answer questions about simple shapes and how they move."
-NUMBERS = ("no", "one", "two", "three")
 
 
 @dataclass(frozen=True)
@@ -37,154 +51,6 @@ class LabelledQuestion:
         """Return the whole text that the model should write."""
         return self.answer if self.think is None else f"<think>\n{self.think}\n</think>\n\n{self.answer}"
 
-
-# --- sentences -----------------------------------------------------------------------------------------------------
-
-
-def the(thing: Thing) -> str:
-    """Return a phrase such as "the red circle"."""
-    return f"the {thing.name}"
-
-
-def a(thing: Thing) -> str:
-    """Return a phrase such as "a red circle" or "an orange star"."""
-    return f"{'an' if thing.name[0] in 'aeiou' else 'a'} {thing.name}"
-
-
-def predicate(scene: Scene, event: Movement | None) -> str:
-    """Return what a shape does, such as "moves to the right"."""
-    if event is None:
-        return "stays still"
-    if event.move == "pushed":
-        return f"is pushed to the {event.direction}"
-    if event.move in ("left", "right", "approach"):
-        return f"moves to the {event.direction}"
-    if event.move in ("up", "down"):
-        return f"moves {event.move}"
-    if event.move == "bounce":
-        return "bounces on the ground"
-    if event.move == "rise":
-        return "falls upwards"
-    if event.move == "fall":
-        return "falls to the ground"
-    assert event.other is not None
-    target = the(scene.things[event.other])
-    verb = "hits" if event.move == "hit" else "passes through"
-    return f"moves to the {event.direction} and {verb} {target}"
-
-
-def sentence(text: str) -> str:
-    """Return the text with a capital first letter and a full stop."""
-    return text[0].upper() + text[1:] + "."
-
-
-def listed(parts: list[str]) -> str:
-    """Return a list such as "a, b and c"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def from_left(scene: Scene) -> list[Thing]:
-    """Return the shapes from left to right at the beginning of the clip."""
-    return sorted(scene.things, key=lambda one: one.x)
-
-
-def caption(scene: Scene) -> str:
-    """Return a caption with every shape, its color and its motion, in order."""
-    if scene.duration == 0:
-        return f"The image shows {listed([a(one) for one in from_left(scene)])} on a {scene.background} background."
-    clauses = [f"{a(scene.things[index])} {predicate(scene, event)}" for index, event in scene.events]
-    hit = {event.other for _, event in scene.events if event.move in ("hit", "pass")}
-    moving = {index for index, _ in scene.events} | hit
-    still = [a(one) for index, one in enumerate(scene.things) if index not in moving]
-    text = ", then ".join(clauses)
-    if still:
-        rest = f"{listed(still)} {'stays' if len(still) == 1 else 'stay'} still"
-        text = f"{text}, while {rest}" if text else rest
-    return f"On a {scene.background} background, {text}."
-
-
-def event_sentence(scene: Scene, index: int) -> str:
-    """Return a sentence with what one shape does."""
-    thing = scene.things[index]
-    return sentence(f"{the(thing)} {predicate(scene, thing.event)}")
-
-
-def next_sentence(scene: Scene) -> str:
-    """Return a sentence with what happens after the end of the clip."""
-    running = [(index, event) for index, event in scene.events if event.end > scene.duration + 0.05]
-    if not running:
-        return "Nothing moves any more."
-    index, event = running[-1]
-    name = the(scene.things[index])
-    if event.move == "fall":
-        return sentence(f"{name} lands on the ground")
-    if event.move == "approach":
-        assert event.other is not None
-        return sentence(f"{name} hits {the(scene.things[event.other])}")
-    if event.move == "bounce":
-        return sentence(f"{name} keeps bouncing")
-    if event.move == "rise":
-        return sentence(f"{name} keeps falling upwards")
-    direction = event.move if event.move in ("up", "down") else f"to the {event.direction}"
-    return sentence(f"{name} keeps moving {direction}")
-
-
-def verdict(scene: Scene) -> str:
-    """Return whether the clip is physically plausible, and if not, why."""
-    for index, event in scene.events:
-        if event.move in ("rise", "pass"):
-            thing = the(scene.things[index])
-            what = "falls upwards" if event.move == "rise" else f"passes through {the(scene.things[event.other or 0])}"
-            return f"No, {thing} {what}."
-    return "Yes, this is physically plausible."
-
-
-def box(scene: Scene, thing: Thing, time: float) -> list[int]:
-    """Return left, top, right and bottom of a shape in thousandths of the picture."""
-    left, top, right, bottom = thing.boxes(np.array([time]))[0]
-    scale = [scene.width, scene.height] * 2
-    return [
-        int(min(AXIS, max(0, round(AXIS * side / of))))
-        for side, of in zip((left, top, right, bottom), scale, strict=True)
-    ]
-
-
-def boxes_answer(scene: Scene, things: list[Thing], time: float) -> str:
-    """Return a JSON list of boxes with labels."""
-    return json.dumps([{"bbox_2d": box(scene, one, time), "label": one.name} for one in things])
-
-
-def point_answer(scene: Scene, thing: Thing, time: float) -> str:
-    """Return a JSON list with the center of a shape's box."""
-    left, top, right, bottom = box(scene, thing, time)
-    return json.dumps([{"point_2d": [(left + right) // 2, (top + bottom) // 2], "label": thing.name}])
-
-
-def clock(seconds: float) -> str:
-    """Return a time such as "00:02.50"."""
-    return f"{int(seconds // 60):02d}:{seconds % 60:05.2f}"
-
-
-def interval(scene: Scene, index: int) -> tuple[float, float]:
-    """Return when a shape moves, in seconds to one decimal, within the clip; the whole clip for a shape at rest."""
-    event = scene.things[index].event
-    if event is None:
-        return 0.0, round(scene.duration, 1)
-    return round(event.start, 1), round(min(event.end, scene.duration), 1)
-
-
-def localization(scene: Scene, as_clock: bool, offset: float) -> str:
-    """Return a JSON list of the movements with their times."""
-    indices = [index for index, _ in scene.events] or [0]
-    items = []
-    for index in indices:
-        start, end = (round(one + offset, 1) for one in interval(scene, index))
-        times = {"start": clock(start), "end": clock(end)} if as_clock else {"start": start, "end": end}
-        items.append({**times, "caption": event_sentence(scene, index)})
-    return json.dumps(items)
-
-
-# --- questions -----------------------------------------------------------------------------------------------------
 
 _SPELLINGS = {"colour": "color"}
 
@@ -359,7 +225,7 @@ def ask_other(random: np.random.Generator, scene: Scene, wordings: Wordings) -> 
 
 Asker = Callable[..., LabelledQuestion]
 
-OF_CLIPS: dict[Asker, float] = {
+CLIP_ASKERS: dict[Asker, float] = {
     ask_caption: 2.0,
     ask_colour: 1.0,
     ask_shape: 1.0,
@@ -372,7 +238,7 @@ OF_CLIPS: dict[Asker, float] = {
     ask_next: 1.0,
     ask_other: 0.5,
 }
-OF_IMAGES: dict[Asker, float] = {
+IMAGE_ASKERS: dict[Asker, float] = {
     ask_caption: 2.0,
     ask_colour: 1.0,
     ask_shape: 1.0,
@@ -393,7 +259,7 @@ def ask(
 ) -> LabelledQuestion:
     """Draw a question about a scene that begins `offset` seconds into its video, of the given kind or of any."""
     if asker is None:
-        chances = OF_CLIPS if scene.duration else OF_IMAGES
+        chances = CLIP_ASKERS if scene.duration else IMAGE_ASKERS
         weights = np.array(list(chances.values()))
         asker = list(chances)[int(random.choice(len(weights), p=weights / weights.sum()))]
     timed = {"offset": offset} if asker in (ask_when, ask_where) else {}
@@ -405,7 +271,7 @@ def ask(
 
 def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: Wordings = TRAINED) -> LabelledQuestion:
     """Draw a question of any kind about media that do not show the demo world."""
-    chances = OF_CLIPS if duration else OF_IMAGES
+    chances = CLIP_ASKERS if duration else IMAGE_ASKERS
     asker = list(chances)[int(random.integers(len(chances)))]
     stand_in = Thing(KINDS[random.integers(4)], tuple(COLOURS)[random.integers(8)], 0.1, 0.5, 0.5)
     scene = Scene(1.3, 1.0, duration, (stand_in,), "plain", ((0, 0, 0),), 0.0, False, 0)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from training.near_world import draw_strangers, draw_world_shapes_on, paint_balls, paint_near_world, paint_page
+from training.near_world import draw_unknown_shapes, draw_world_shapes_on, paint_balls, paint_near_world, paint_page
 
 Random = np.random.Generator
 
-_STRANGERS = 0.12  # share of clips in which shapes move that the world does not have
+_UNKNOWN_SHAPES = 0.12  # share of clips in which shapes move that the world does not have
 _NEAR = 0.5  # of the others, how many are near the world
 _WITH_SHAPES = 0.1  # of the rest, how many have shapes of the world on them
 _CANVAS = 1.4  # the drawn picture is so much larger than a frame: the camera moves over it
@@ -22,8 +22,8 @@ _CANVAS = 1.4  # the drawn picture is so much larger than a frame: the camera mo
 
 def draw_unknown(random: Random, count: int, width: int, height: int) -> np.ndarray:
     """Draw a clip of `count` frames, or an image if `count` is 1. RGB, uint8, shape [count, height, width, 3]."""
-    if random.random() < _STRANGERS:
-        return draw_strangers(random, count, width, height)
+    if random.random() < _UNKNOWN_SHAPES:
+        return draw_unknown_shapes(random, count, width, height)
     if random.random() < _NEAR:
         # Drawn whole: a part of it could be of the world.
         return np.repeat(np.asarray(paint_near_world(random, width, height))[None], count, axis=0)

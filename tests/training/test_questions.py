@@ -7,8 +7,9 @@ import pytest
 
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.scenes import Movement, Scene, Thing
+from training.answers import boxes_answer, caption, localization, next_sentence, verdict
 from training.evaluate import is_right
-from training.questions import OF_CLIPS, ask, boxes_answer, caption, localization, next_sentence, verdict
+from training.questions import CLIP_ASKERS, ask
 
 
 def scene(*things: Thing, duration: float = 4.0) -> Scene:
@@ -75,7 +76,7 @@ def test_what_comes_next_follows_from_what_is_going_on(event: Movement, answer: 
     assert next_sentence(scene(Thing("circle", "red", 0.1, 0.3, 0.5, event), SQUARE)) == answer
 
 
-@pytest.mark.parametrize("asker", OF_CLIPS)
+@pytest.mark.parametrize("asker", CLIP_ASKERS)
 def test_every_kind_of_question_can_be_asked_of_every_scene(asker: object) -> None:
     random = np.random.default_rng(2)
 
