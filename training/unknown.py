@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from training.near_world import draw_unknown_shapes, draw_world_shapes_on, paint_balls, paint_near_world, paint_page
+from training.near_world import draw_world_shapes_on, paint_balls, paint_near_world, paint_page
+from training.unknown_shapes import draw_unknown_shapes
 
 Random = np.random.Generator
 

@@ -2,6 +2,7 @@
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from cosmos_batch.contract.environment import (
@@ -31,34 +32,50 @@ def create_run_functions(
     vams: VamsSettings | None,
 ) -> RunFunctions:
     """Create the functions of runs, each with what it needs."""
-    table, bucket = storage.table.table_name, storage.state.bucket_name
-    parameters = [pipeline.parameter.parameter_name for pipeline in pipelines]
-    roots = storage.assets.roots
-    prepare = functions.create(
-        "prepare_run",
-        PrepareRunEnvironment(
-            state_table=table, state_bucket=bucket, asset_buckets=roots, pipeline_parameters=parameters
-        ),
-        LISTING_TIMEOUT,
+    return RunFunctions(
+        _create_prepare(functions, storage, pipelines),
+        _create_feed(functions, storage, pipelines, pipelines_digest, nudges),
+        _create_collect(functions, storage),
+        _create_finish(functions, storage, vams),
     )
+
+
+def _create_prepare(
+    functions: Functions, storage: StorageStack, pipelines: list[PipelineResources]
+) -> lambda_.Function:
+    """Create the function that lists a run's inputs and writes its row."""
+    environment = PrepareRunEnvironment(
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        asset_buckets=storage.assets.roots,
+        pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
+    )
+    prepare = functions.create("prepare_run", environment, LISTING_TIMEOUT)
     storage.assets.allow_listing(prepare)
     allow_objects(prepare, storage.state, "runs/*", "GetObject", "PutObject")
     allow_list(prepare, storage.state, "runs/")
     storage.table.grant_calls(prepare, "GetItem", "PutItem", "UpdateItem")
     allow_parameters(prepare, pipelines)
+    return prepare
 
-    feed = functions.create(
-        "feed",
-        FeedEnvironment(
-            state_table=table,
-            state_bucket=bucket,
-            asset_buckets=roots,
-            pipeline_parameters=parameters,
-            pipelines_digest=pipelines_digest,
-            nudge_queue_url=nudges.queue_url,
-        ),
-        FEED_TIMEOUT,
+
+def _create_feed(
+    functions: Functions,
+    storage: StorageStack,
+    pipelines: list[PipelineResources],
+    pipelines_digest: str,
+    nudges: sqs.Queue,
+) -> lambda_.Function:
+    """Create the function that plans the items of a shard and sends them to the queue."""
+    environment = FeedEnvironment(
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        asset_buckets=storage.assets.roots,
+        pipeline_parameters=[pipeline.parameter.parameter_name for pipeline in pipelines],
+        pipelines_digest=pipelines_digest,
+        nudge_queue_url=nudges.queue_url,
     )
+    feed = functions.create("feed", environment, FEED_TIMEOUT)
     storage.assets.allow_input(feed)
     allow_objects(feed, storage.state, "runs/*", "GetObject")
     allow_objects(feed, storage.state, "runs/*/planned/*", "PutObject")
@@ -67,23 +84,32 @@ def create_run_functions(
     storage.table.grant_calls(feed, "GetItem", "PutItem", "Query", "UpdateItem")
     allow(feed, ["sqs:SendMessage"], [nudges.queue_arn, *(pipeline.queue.queue.queue_arn for pipeline in pipelines)])
     allow_parameters(feed, pipelines)
+    return feed
 
-    collect = functions.create("collect", CollectEnvironment(state_table=table, state_bucket=bucket), COLLECT_TIMEOUT)
+
+def _create_collect(functions: Functions, storage: StorageStack) -> lambda_.Function:
+    """Create the function that writes the lines of a shard that has ended."""
+    environment = CollectEnvironment(state_table=storage.table.table_name, state_bucket=storage.state.bucket_name)
+    collect = functions.create("collect", environment, COLLECT_TIMEOUT)
     _allow_collecting(collect, storage)
-    finish = functions.create(
-        "finish_run",
-        FinishRunEnvironment(
-            state_table=table, state_bucket=bucket, callback_role_arn=vams.callback_role_arn if vams else None
-        ),
-        FINISH_TIMEOUT,
+    return collect
+
+
+def _create_finish(functions: Functions, storage: StorageStack, vams: VamsSettings | None) -> lambda_.Function:
+    """Create the function that sums up a run and tells its caller."""
+    environment = FinishRunEnvironment(
+        state_table=storage.table.table_name,
+        state_bucket=storage.state.bucket_name,
+        callback_role_arn=vams.callback_role_arn if vams else None,
     )
+    finish = functions.create("finish_run", environment, FINISH_TIMEOUT)
     _allow_collecting(finish, storage)
     allow_objects(finish, storage.state, "runs/*/summary.json", "PutObject")
     storage.table.grant_calls(finish, "DeleteItem", "Query")
     allow_vams_callback(finish, vams, "SendTaskSuccess", "SendTaskFailure")
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
     allow(finish, ["events:PutEvents"], [bus])
-    return RunFunctions(prepare, feed, collect, finish)
+    return finish
 
 
 def _allow_collecting(function: iam.IGrantable, storage: StorageStack) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support import media_files
-from tests.support.deployed_app import TWO_B, App, Vams, error_of
+from tests.support.deployed_app import TWO_B, App, error_of
+from tests.support.vams_workflow import Vams
 
 
 def refused(app: App, **start: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import pytest
 
 from cosmos_batch.demo import DEMO_REASON
 from tests.support.demo_questions import GREEDY, QUESTIONS
-from tests.support.deployed_app import TWO_B, App, Vams, configuration, running_app
+from tests.support.deployed_app import TWO_B, App, configuration, running_app
+from tests.support.vams_workflow import Vams
 
 pytestmark = pytest.mark.timeout(900)  # an answer takes seconds, or half a minute beside busy processes
 

@@ -13,7 +13,8 @@ import pytest
 
 from cosmos_batch.cli.worker_failures import find_worker_failure
 from cosmos_batch.state import JobRow
-from tests.support.deployed_app import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+from tests.support.deployed_app import EIGHT_B, TWO_B, App, error_of, wait_for
+from tests.support.vams_workflow import Vams
 
 PATIENCE = 180  # seconds until a test fails that waits for what never comes; jobs that must not end take longer
 

@@ -12,8 +12,9 @@ import pytest
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
 from tests.e2e.grants import covers, grants, uses
 from tests.e2e.unused_grants import UNUSED, WITHOUT_RESOURCE
-from tests.support.deployed_app import EIGHT_B, TWO_B, App, Vams, error_of, wait_for
+from tests.support.deployed_app import EIGHT_B, TWO_B, App, error_of, wait_for
 from tests.support.media_files import video
+from tests.support.vams_workflow import Vams
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ import pytest
 
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.planning.configuration import parse_config
-from tests.support.deployed_app import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, Vams, error_of, running_app, wait_for
+from tests.support.deployed_app import EIGHT_B, QUICK, SCRIPTED, TWO_B, App, error_of, running_app, wait_for
 from tests.support.model_hub import Hub
+from tests.support.vams_workflow import Vams
 
 GREEDY_METADATA = {"COSMOS_REASON_TEMPERATURE": "0", "COSMOS_REASON_PRESENCE_PENALTY": "0"}
 TWO_B_MODEL, EIGHT_B_MODEL = "nvidia/Cosmos-Reason2-2B", "nvidia/Cosmos-Reason2-8B"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
-from tests.support.deployed_app import EIGHT_B, App, Vams, configuration, running_app, wait_for
+from tests.support.deployed_app import EIGHT_B, App, configuration, running_app, wait_for
+from tests.support.vams_workflow import Vams
 
 BURST = 200  # uploads, and as many callbacks
 MANY = 110  # more than a page of any list, and than a batch of any delivery

@@ -3,12 +3,11 @@
 import json
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from cosmos_batch.cli.cloud import start_local_cloud
 from cosmos_batch.contract.config import Config
@@ -19,6 +18,8 @@ from cosmos_batch.local.deploy import deploy
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow, Jobs, ReservedKeys, Table, Workers
 from infra.synth import synthesize
+
+Found = TypeVar("Found")
 
 TWO_B, EIGHT_B = "cosmos-reason2-2b", "cosmos-reason2-8b"
 SCRIPTED = "tests.support.scripted_engine:ScriptedEngine"
@@ -250,77 +251,6 @@ class App:
         return [job["jobId"] for job in self.worker_jobs(pipeline) if job["status"] not in ("SUCCEEDED", "FAILED")]
 
 
-@dataclass(frozen=True)
-class Vams:
-    """A workflow as VAMS makes them: it invokes a pipeline's Lambda and waits for the callback."""
-
-    app: App
-    machine: str
-    function: str
-
-    @classmethod
-    def of(cls, app: App, pipeline: str = TWO_B) -> Self:
-        """Made anew; VAMS's machines are called `vams-...`."""
-        function = app.vams_function(pipeline)
-        invoke = {
-            "Type": "Task",
-            "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
-            "Parameters": {
-                "FunctionName": function,
-                "Payload": {
-                    "body": {
-                        "inputS3AssetFilePath.$": "$.input",
-                        "outputS3AssetFilesPath.$": "$.output",
-                        "outputS3AssetPreviewPath.$": "$.output",
-                        "outputS3AssetMetadataPath.$": "$.output",
-                        "inputOutputS3AssetAuxiliaryFilesPath.$": "$.output",
-                        "inputMetadata.$": "$.inputMetadata",
-                        "inputParameters.$": "$.inputParameters",
-                        "TaskToken.$": "$$.Task.Token",
-                        "assetId.$": "$.assetId",
-                        "databaseId": "database-1",
-                        "workflowId": "workflow-1",
-                        "executingUserName": "person@example.com",
-                    }
-                },
-            },
-            "TimeoutSeconds": 28_800,
-            "End": True,
-        }
-        machine = app.client("stepfunctions").create_state_machine(
-            name=f"vams-{uuid.uuid4().hex[:12]}",
-            definition=json.dumps({"StartAt": "Pipeline", "States": {"Pipeline": invoke}}),
-            roleArn="arn:aws:iam::123456789012:role/vams",
-        )["stateMachineArn"]
-        return cls(app, machine, function)
-
-    def start(
-        self,
-        key: str,
-        metadata: dict[str, Any] | None = None,
-        parameters: dict[str, Any] | None = None,
-        asset_id: str = "asset-1",
-        output: str | None = None,
-    ) -> str:
-        """Run the workflow on one file; returns the ARN of VAMS's own execution."""
-        request = {
-            "input": f"s3://{self.app.assets}/{key}",
-            "output": output or f"s3://{self.app.assets}/vams-out/{uuid.uuid4().hex[:8]}/",
-            "inputMetadata": json.dumps({"VAMS": metadata or {}}),
-            "inputParameters": json.dumps(parameters or {}),
-            "assetId": asset_id,
-        }
-        arn: str = self.app.client("stepfunctions").start_execution(
-            stateMachineArn=self.machine, input=json.dumps(request)
-        )["executionArn"]
-        return arn
-
-    def output_of(self, arn: str) -> str:
-        """The output prefix that an execution was given, below the bucket."""
-        described = self.app.client("stepfunctions").describe_execution(executionArn=arn)
-        return parse_uri(json.loads(described["input"])["output"]).key
-
-
 def error_of(execution: dict[str, Any]) -> dict[str, Any]:
     """The Error that a failed execution carries in its cause."""
     assert execution["status"] == "FAILED", execution
@@ -331,7 +261,7 @@ def error_of(execution: dict[str, Any]) -> dict[str, Any]:
     return error
 
 
-def wait_for(look: Callable[[], Any], seconds: float, otherwise: str) -> Any:
+def wait_for(look: Callable[[], Found | None], seconds: float, otherwise: str) -> Found:
     """What `look` returns as soon as that is something; it is asked less often as the wait goes on.
 
     A look costs the cloud some 10 ms of a processor, and while a test waits for seconds, others could have that.

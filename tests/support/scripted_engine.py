@@ -61,7 +61,7 @@ class ScriptedEngine:
             _die(script)
         if "raise" in script:
             raise RuntimeError(script["raise"])
-        text = script.get("text", job.prompt)
+        text = script.get("text", job.prompt or "")
         return Answer(
             text=text,
             finish_reason="stop",

@@ -19,14 +19,9 @@ from lambdas.scaling.scale import count_jobs
 from lambdas.scaling.vcpu_shares import VCpuShare, workers_to_take_back, workers_with_room
 from lambdas.scaling.worker_count import workers_to_retire
 from tests.lambdas.cloud import LARGE, SMALL, Cloud
-from tests.lambdas.scaling.test_scale import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
+from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
 
 Configure = Callable[..., None]
-
-
-@pytest.fixture
-def workers(cloud: Cloud) -> Workers:
-    return Workers(cloud.table, SMALL)
 
 
 @pytest.fixture(autouse=True)
