@@ -1,6 +1,7 @@
 """`result ID --overlay` draws a job's answer on its file, wherever that lies."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from PIL import Image
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.commands import local
+from cosmos_batch.cli.commands import local, run
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.job import Job
 from tests.cli.conftest import FakeStepFunctions
@@ -156,3 +158,22 @@ def test_a_damaged_file_and_a_generators_document_are_told(
     s3.put_object(Bucket="assets", Key=answered.document.key, Body=b'{"mode": "t2v"}')
     assert main(["result", answered.job_id, "--overlay"]) == 1
     assert "not the document of a reasoner" in capsys.readouterr().err
+
+
+def test_run_draws_its_answers_beside_their_documents(
+    deployment: Deployment,
+    answered: Job,
+    clip: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    uri = f"s3://assets/{answered.document.key}"
+    monkeypatch.setattr(run, "local_deployment", lambda *_, **__: nullcontext(deployment))
+    monkeypatch.setattr(run, "answer", lambda *_: iter([JobResult(document_uri=uri, file_uris=[uri])]))
+    assert main(["run", str(clip), "--overlay", "--output", "answers/"]) == 0
+    names = [f"answers/{NAME}{suffix}" for suffix in (".json", ".sheet.png", ".overlay.mp4")]
+    assert capsys.readouterr().out.splitlines() == names
+    assert drawn_columns(tmp_path / names[2])
+    with Image.open(names[1]) as sheet:
+        assert sheet.format == "PNG"

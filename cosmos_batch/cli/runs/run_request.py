@@ -97,6 +97,7 @@ def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict
     what = _ask_generators(asked, how_to_answer) if surfaces == {"generator"} else _ask_reasoners(asked, how_to_answer)
     if asked.table_only and surfaces == {"generator"}:
         raise WrongCall("--table-only: a generator makes files.", "Leave it out, or set --output.")
+    _check_output(asked.output)
     if not sources and surfaces != {"generator"}:
         raise WrongCall("There is nothing to ask about.", "Name a prefix, a folder, files or a manifest.")
     return AskedRun(
@@ -107,6 +108,16 @@ def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict
         workers=asked.workers,
         skip_invalid=asked.skip_invalid,
     )
+
+
+def _check_output(output: str | None) -> None:
+    """Raise WrongCall for an output on this machine: a run writes its documents while this machine may be off."""
+    if output is not None and not output.startswith("s3://"):
+        raise WrongCall(
+            f"--output {output} is on this machine, and a run writes its documents to S3.",
+            "Leave it out, or name s3://bucket/prefix/. To have the answers here once they are there: "
+            f"cosmos-batch runs export RUN --format jsonl --output {output}",
+        )
 
 
 def new_run_id() -> str:

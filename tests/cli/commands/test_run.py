@@ -4,18 +4,24 @@ import json
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import configuration, model_access
+from cosmos_batch.cli import configuration, model_access, progress
 from cosmos_batch.cli.commands import demo, run
+from cosmos_batch.cli.commands.submit import Submitted
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
+from cosmos_batch.contract.error import Error
 from cosmos_batch.planning.configuration import load_config
+from tests.cli.conftest import STARTED
 
+REAL_ANSWER = run.answer
+ERROR = Error(code="Internal", message="It broke.", remedy="Ask again.")
 UPLOADS = ("uploads/20261120-120000-00000000", "uploads/20261120-120001-11111111")
 
 
@@ -78,6 +84,45 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_starts(
     files = ["clip.mp4", "clip.mp4"] if output == "answers.json" else ["clip.mp4"]
     assert main(["run", *files, "--output", output]) == 2
     assert output in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_used_are_left_out_and_the_others_are_answered(
+    answers: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of this machine and those in S3 are all named, with and without the option."""
+    asked: list[str] = []
+    answers(f"{UPLOADS[0]}/one.json")
+    answer = run.answer
+    monkeypatch.setattr(run, "answer", lambda *given: asked.extend(map(str, given[1])) or answer(*given))
+    files = ["clip.mp4", "none.mp4", "s3://assets/none.mp4"]
+    assert main(["run", *files]) == 2
+    assert "--skip-invalid" in capsys.readouterr().err and asked == []
+    assert main(["run", "--skip-invalid", *files]) == 0
+    printed = capsys.readouterr()
+    assert [Path(name).name for name in asked] == ["clip.mp4"]
+    assert json.loads(printed.out) == {"result": 0}
+    assert "none.mp4 does not exist" in printed.err and "s3://assets/none.mp4 does not exist" in printed.err
+    assert main(["run", "--skip-invalid", "none.mp4"]) == 2, "nothing is left to be answered"
+
+
+def test_a_quiet_run_prints_the_answer_alone(
+    answers: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers(f"{UPLOADS[0]}/one.json")
+    monkeypatch.setattr(run, "submit_files", lambda *_: iter([Submitted("job", "p", "s3://assets/clip.mp4", STARTED)]))
+    monkeypatch.setattr(run, "answer", REAL_ANSWER)
+    monkeypatch.setattr(run, "read_job_result", lambda *_: JobResult(error=ERROR))
+
+    def follow(_: object, __: object, ___: object, display: progress.Display) -> SimpleNamespace:
+        display.reached("planned", "1.0 s")
+        display.waiting("waiting for a worker")
+        return SimpleNamespace(execution=SimpleNamespace(), row=None)
+
+    monkeypatch.setattr(progress, "follow", follow)
+    assert main(["run", "clip.mp4"]) == 1
+    assert "planned" in capsys.readouterr().err
+    assert main(["run", "clip.mp4", "--quiet"]) == 1
+    assert capsys.readouterr().err == "error: Internal: It broke.\nAsk again.\n", "errors are printed all the same"
 
 
 def test_the_demos_model_stands_in_with_the_words_of_the_demo(

@@ -177,3 +177,10 @@ def test_prompts_and_seeds_are_swept(items: Items, put: Put) -> None:
     assert found[-1].prompt == "Two?"
     assert found[-1].parameters is not None
     assert (found[-1].parameters.seed, found[-1].parameters.temperature) == (8, 1)
+
+
+def test_an_output_on_this_machine_is_refused_with_the_command_that_saves_answers_here(plan: Plan, put: Put) -> None:
+    put("clips/a.mp4")
+    with pytest.raises(WrongCall, match="answers/ is on this machine") as refused:
+        plan("s3://assets/clips/", "--output", "answers/")
+    assert "runs export RUN --format jsonl --output answers/" in refused.value.remedy

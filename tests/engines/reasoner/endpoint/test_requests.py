@@ -16,6 +16,7 @@ from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
+from tests.support import media_files
 
 
 def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
@@ -148,3 +149,15 @@ def test_cancelling_a_job_ends_its_request(
             await task
 
     asyncio.run(cancelled())
+
+
+def test_a_video_of_one_frame_is_sent_as_two_because_servers_accept_no_shorter_one(
+    server: Server, ask: Callable[..., Answer], tmp_path: Path
+) -> None:
+    answer = ask(media_files.video(tmp_path / "still.mp4", frames=1))
+    assert answer.text == "A robot."
+    [request] = server.asked
+    video, _ = request["messages"][1]["content"]
+    with av.open(io.BytesIO(data_of(video))) as container:
+        first, second = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert abs(first.astype(int) - second).max() <= 2

@@ -103,6 +103,12 @@ def connected(vllm: VllmEngine) -> httpx2.AsyncClient:
     return vllm._served._server.address.async_client()
 
 
+def test_a_video_of_one_frame_is_answered(ask: Ask, tmp_path: Path) -> None:
+    answer = ask(media_files.video(tmp_path / "still.mp4", frames=1))
+    assert answer.text and answer.usage.completion_tokens == 8
+    assert answer.frame_times == [0.0]
+
+
 def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) -> None:
     for source in (clip, picture):
         answer = ask(source)
