@@ -148,6 +148,15 @@ def test_a_snapshot_says_what_its_job_waits_for(deployment: Deployment, job: Job
         assert snapshot.waits_for() == text
 
 
+def test_the_words_fit_a_generator(deployment: Deployment, job: Job) -> None:
+    generation = job.model_copy(update={"job_id": "job-2", "pipeline": "cosmos3-nano"})
+    deployment.jobs.create(generation)
+    row = deployment.jobs.get("job-2")
+    assert row is not None
+    running = JobSnapshot(execution(), row.model_copy(update={"state": "RUNNING"}), worker("READY"))
+    assert running.waits_for() == "the model is generating"
+
+
 def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
     reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
@@ -199,6 +208,26 @@ def test_a_terminal_gets_a_live_display() -> None:
         display.waiting("checking the request")
     assert "uploaded" in terminal.getvalue()
     assert "\x1b[" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("variable", [None, "1"])
+def test_a_live_display_has_no_colors_where_the_environment_asks_for_none(
+    variable: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """https://no-color.org: any value counts."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("NO_COLOR", variable)
+    terminal = Terminal()
+    with progress.display(terminal) as display:
+        display.reached("uploaded", "0.0 s")
+    assert ("\x1b[32m" in terminal.getvalue()) == (variable is None)
 
 
 def test_no_terminal_gets_no_control_characters() -> None:

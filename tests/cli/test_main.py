@@ -1,10 +1,10 @@
 """The command's help, errors, exit statuses and speed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from time import sleep
 
 import click
@@ -48,27 +48,6 @@ def test_help_of_a_command_has_examples_that_parse(name: str, capsys: pytest.Cap
         parse(usage_of(line[line.index("cosmos-batch") :]))
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands_options_and_words(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    assert "_COSMOS_BATCH_COMPLETE" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("cosmos-batch sub", "submit"),
-        ("cosmos-batch run --lo", "--long-video"),
-        ("cosmos-batch run --task 2d", "2d-grounding"),
-    ],
-)
-def test_completion_knows_commands_options_and_tasks(words: str, completed: str) -> None:
-    environment = {"_COSMOS_BATCH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    program = Path(sys.executable).with_name("cosmos-batch")
-    answer = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
-    assert answer.stdout.splitlines() == [f"plain,{completed}"]
-
-
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("cosmos-batch 0.")
@@ -78,6 +57,26 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_call_has_a_status_of_its_own(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "Error: " in capsys.readouterr().err
+
+
+def test_options_stand_in_sections_with_the_general_ones_last(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each section has its own options, so that a person finds them among two dozen others."""
+    assert main(["run", "--help"]) == 0
+    sections = dict(re.findall(r"^(\S[^\n]*):\n((?:  .*\n|\n)+)", capsys.readouterr().out, re.MULTILINE))
+    assert list(sections) == [
+        "Options",
+        "How to answer (docs/reasoner.md)",
+        "Episodes of a LeRobot data set (docs/command-line.md)",
+        "Where results are saved",
+        "General",
+        "Examples",
+    ]
+    homes = {"--prompt": "Options", "--seed": "How", "--camera": "Episodes", "--force": "Where", "--quiet": "General"}
+    for name, section in homes.items():
+        found = [title for title, text in sections.items() if re.search(rf"^  .*{name}\b", text, re.MULTILINE)]
+        assert [title for title in found if title != "Examples"] == [
+            title for title in sections if title.startswith(section)
+        ]
 
 
 def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli import model_access
 from cosmos_batch.cli.commands.submit import Submitted, start, submit_files
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
@@ -335,3 +336,19 @@ def test_a_further_file_that_is_missing_is_named_first(
 
 def test_every_parameter_is_an_option() -> None:
     assert {name for name, _, _ in REASONER_OPTIONS} | {"reasoning", "more_inputs"} == set(NAMES.values())
+
+
+def test_a_quiet_submit_prints_the_id_alone(
+    deployment: Deployment,
+    stepfunctions: FakeStepFunctions,
+    clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+    monkeypatch.setattr(model_access, "is_stand_in", lambda *_: True)
+    assert main(["submit", str(clip)]) == 0
+    assert "cosmos-batch/demo-reason answers" in capsys.readouterr().err, "a note that --quiet leaves out"
+    assert main(["submit", str(clip), "--quiet"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{stepfunctions.started[-1]['name']}\n" and printed.err == ""
