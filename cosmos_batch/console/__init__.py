@@ -1,11 +1,15 @@
-"""The console: a page in the browser that shows the documents of a folder beside their videos and images.
+"""The console: a page in the browser that shows documents beside their videos and images, and steers runs.
 
-1. `scope` says which files of the opened folder may be read, and `locating` finds the media of a document among them.
-2. `documents` reads a document of any kind, and `scanning` puts all of a folder into the index (`index`).
+1. A `collection` has documents: a `folder` of this machine, whose files `scope` allows and among which `locating` finds
+   media; or a run, which `cosmos_batch.cli.console` reads.
+2. `documents` reads a document of any kind, and `scanning` puts those of a collection into the `index`, which answers
+   `queries`. A collection with its index is a `view`, and `console` opens views by name.
 3. `details` collects all that the page shows of one document.
 4. `pictures`, `transcoding` and `kept_files` make posters, frames and previews on demand.
-5. `guard` keeps other users, sites and hosts away, `application` answers the page's requests, `server` runs it.
-6. `export` writes the same page with its data as static files.
+5. `run_desk` is what the console asks of a deployment about its runs.
+6. `guard` keeps other users, sites and hosts away, `view_answers` and `run_answers` answer the page's requests,
+   `application` puts them together, `server` runs it.
+7. `export` writes the same page with its data as static files, `exporting` as an archive.
 
 The page itself is in `page/`. `scripts/build_console.py` builds `static/`, which is committed, so that a user needs no
 Node.

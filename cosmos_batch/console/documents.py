@@ -16,6 +16,7 @@ from cosmos_batch.contract.generation.outputs import Role
 from cosmos_batch.viewing.marks import Marks, marks_of_answer
 
 SIZE_LIMIT = 8 * 1024 * 1024  # bytes of a document
+_SCORES_LIMIT = 1000  # objects of an answer that are looked at
 Kind = Literal["answer", "generation", "error"]
 
 
@@ -49,6 +50,7 @@ class AnswerDocument(_Read):
     more_inputs: list[NamedInput] = Field(default_factory=list)
     pipeline: str = ""
     timings: dict[str, float] = Field(default_factory=dict)
+    job_id: str = ""
 
 
 class _Input(_Read):
@@ -112,6 +114,12 @@ class Document:
         The files that it names, the one to show first at the beginning.
     content
         The whole document, parsed.
+    item
+        The id of its item in a run, whose `variant` tells it from others about the same file; empty outside of runs.
+    seconds, gpu_seconds, dollars
+        What its item took and cost in a run; None outside of runs.
+    reused
+        Whether an earlier run has answered it.
     """
 
     kind: Kind
@@ -129,12 +137,36 @@ class Document:
     notes: tuple[str, ...] = ()
     frame_times: tuple[float, ...] = ()
     timings: dict[str, float] | None = None
+    item: str = ""
+    job_id: str = ""
+    variant: str = ""
+    seconds: float | None = None
+    gpu_seconds: float | None = None
+    dollars: float | None = None
+    reused: bool = False
+
+    @property
+    def duration(self) -> float | None:
+        """Return the seconds that it took: as they were measured, or the sum of its phases."""
+        return self.seconds if self.seconds is not None or not self.timings else sum(self.timings.values())
+
+    @property
+    def score(self) -> float | None:
+        """Return the number that the answer gives as its `score` or `confidence`; of several, the greatest."""
+        return max(_scores(self.content.get("data") if isinstance(self.content, dict) else None), default=None)
 
     @property
     def labels(self) -> list[str]:
         """Return the labels of boxes and points, each once."""
         labels = [*(box.label for box in self.marks.boxes), *(point.label for point in self.marks.points)]
         return list(dict.fromkeys(label for label in labels if label))
+
+
+def _scores(data: Any) -> list[float]:
+    if isinstance(data, list):
+        return [score for one in data[:_SCORES_LIMIT] for score in _scores(one)]
+    values = [data.get(name) for name in ("score", "confidence")] if isinstance(data, dict) else []
+    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
 def read_document(path: Path) -> Document | None:

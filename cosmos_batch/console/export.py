@@ -5,18 +5,18 @@ A page that is opened from a file may load scripts beside it, but no JSON: the d
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from cosmos_batch.console.application import STATIC, Console
+from cosmos_batch.console.built_page import STATIC
+from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.pictures import PICTURE_SIDE, write_poster
-from cosmos_batch.console.records import Detail, Media, Row
+from cosmos_batch.console.records import Detail, Facet, Media, Row, State
 from cosmos_batch.console.redaction import redact
-from cosmos_batch.console.scope import Scope
 from cosmos_batch.console.transcoding import write_preview
+from cosmos_batch.console.view import View
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 
@@ -28,87 +28,96 @@ _POLICY = (
 
 
 class Export:
-    """All documents of a scope, which are read on entering."""
+    """Documents of a view that was read to its end: all of them, or those with the given numbers."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._console = Console(scope)
-
-    def __enter__(self) -> Self:
-        """Read the documents."""
-        self._console.__enter__()
-        self._console.scan.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Delete what was made for reading."""
-        self._console.__exit__(kind, error, trace)
+    def __init__(self, view: View, items: Sequence[int] | None = None) -> None:
+        self._view = view
+        self._items = view.index.all() if items is None else items
 
     @property
     def documents(self) -> int:
         """Return the number of documents."""
-        return self._console.index.count
+        return len(self._items)
 
     def media_size(self) -> tuple[int, int]:
         """Return the number of the documents' media files, and their bytes."""
-        files = {file for item in self._items() for _, file in self._media_files(item)}
-        return len(files), sum(file.stat().st_size for file in files)
+        files = {file.key: file.size for item in self._items for file in self._view.details.media_files(item).values()}
+        return len(files), sum(files.values())
 
     def write(self, target: Path, with_media: bool, report: Callable[[str], None]) -> None:
         """Write the page into a folder. What media cannot be written is reported, and left out."""
         (target / "data").mkdir(parents=True)
         _write_page(target)
         rows: list[Row] = []
-        details = (self._detail(item, target, with_media, report) for item in self._items())
+        details = (
+            self._detail(item, position, target, with_media, report)
+            for position, item in enumerate(self._items, start=1)
+        )
         number = 0
-        while chunk := [detail for detail in islice(details, CHUNK) if detail is not None]:
+        while chunk := list(islice(details, CHUNK)):
             rows += [detail.row for detail in chunk]
             text = _script_json([_public(detail) for detail in chunk])
             (target / "data" / f"details-{number}.js").write_text(f"cosmosBatch.details({text})\n", encoding="utf-8")
             number += 1
         self._write_rows(target, rows)
 
-    def _items(self) -> Iterator[int]:
-        yield from range(1, self.documents + 1)
-
-    def _media_files(self, item: int) -> Iterator[tuple[int, Path]]:
-        found = self._console.index.files(item)
-        for number in range(len(found[1]) if found else 0):
-            file = self._console.details.media_file(item, number)
-            if file is not None:
-                yield number, file
-
-    def _detail(self, item: int, target: Path, with_media: bool, report: Callable[[str], None]) -> Detail:
-        """Return a document with the URLs of its files in the export, which are written."""
-        detail = self._console.details.read(item)
+    def _detail(
+        self, item: int, position: int, target: Path, with_media: bool, report: Callable[[str], None]
+    ) -> Detail:
+        """Return a document, numbered by its position, with the URLs of its files in the export, which are written."""
+        detail = self._view.details.read(item)
         if detail is None:
             raise Failure("InvalidInput", "A document has changed while it was exported.", "Export again.")
-        files = dict(self._media_files(item))
+        files = self._view.details.media_files(item)
         media = [
-            _Exported(target, item, number, files[number], report).write(one, with_media) if number in files else one
+            _Exported(target, position, number, files[number], report).write(one, with_media)
+            if number in files
+            else one
             for number, one in enumerate(detail.media)
         ]
-        poster = next((one.poster for one in media if one.found), None)
-        return detail.model_copy(
-            update={"media": media, "frame_sheet": None, "row": detail.row.model_copy(update={"poster": poster})}
-        )
+        shown = next((one for one in media if one.found), None)
+        urls = {"poster": shown and shown.poster, "media": shown and shown.url}
+        row = detail.row.model_copy(update={"id": position, **urls})
+        return detail.model_copy(update={"media": media, "frame_sheet": None, "row": row})
 
     def _write_rows(self, target: Path, rows: list[Row]) -> None:
         """Write the rows, the texts in which the page searches, and what they can be filtered by."""
         data = {
-            "state": _public(self._console.scan.state().model_copy(update={"exported": True})),
+            "state": _public(self._state(rows)),
             "rows": [_public(row) for row in rows],
-            "texts": [redact(text) for text in self._console.index.texts()],
+            "texts": [redact(self._view.index.text(item)) for item in self._items],
             "chunk": CHUNK,
         }
         (target / "data" / "rows.js").write_text(f"window.cosmosBatch = {_script_json(data)}\n", encoding="utf-8")
+
+    def _state(self, rows: list[Row]) -> State:
+        failed = sum(row.kind == "error" for row in rows)
+        return State(
+            title=self._view.scan.state().title,
+            found=len(rows),
+            looked_at=len(rows),
+            documents=len(rows),
+            version=0,
+            done=True,
+            succeeded=len(rows) - failed,
+            failed=failed,
+            error_codes=_facets(row.error_code or "" for row in rows),
+            models=_facets(row.model for row in rows),
+            labels=_facets(label for row in rows for label in row.labels),
+            scored=any(row.score is not None for row in rows),
+            exported=True,
+        )
+
+
+def _facets(values: Iterable[str]) -> list[Facet]:
+    """Return the values with their counts, the most frequent first."""
+    return [Facet(value=value, count=count) for value, count in Counter(filter(None, values)).most_common()]
 
 
 class _Exported:
     """The files of one media file of a document in an export."""
 
-    def __init__(self, target: Path, item: int, number: int, file: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, target: Path, item: int, number: int, file: MediaFile, report: Callable[[str], None]) -> None:
         self._target = target
         self._folder = f"media/{item}"
         self._number = number
@@ -118,18 +127,24 @@ class _Exported:
     def write(self, media: Media, with_media: bool) -> Media:
         """Write the poster, and the file itself or its conversion. Returns the media with their URLs."""
         (self._target / self._folder).mkdir(parents=True, exist_ok=True)
-        poster = self._write(f"{self._number}-poster.jpg", lambda path: write_poster(self._file, path))
+        poster = self._write(f"{self._number}-poster.jpg", lambda path: write_poster(self._file.open(), path))
         url = self._write_file(media) if with_media and media.medium else None
         return media.model_copy(update={"poster": poster, "url": url, "preview": None})
 
     def _write_file(self, media: Media) -> str | None:
         if media.preview_reason is not None and media.medium == "image":
-            return self._write(f"{self._number}.jpg", lambda path: write_poster(self._file, path, PICTURE_SIDE))
+            return self._write(f"{self._number}.jpg", lambda path: write_poster(self._file.open(), path, PICTURE_SIDE))
         if media.preview_reason is None:
-            return self._write(
-                f"{self._number}{self._file.suffix.lower()}", lambda path: shutil.copyfile(self._file, path)
-            )
-        return self._write(f"{self._number}.mp4", lambda path: write_preview(self._file, path, lambda _: None))
+            suffix = Path(self._file.name).suffix.lower()
+            return self._whole(f"{self._number}{suffix}", shutil.copyfile)
+        return self._whole(f"{self._number}.mp4", lambda file, path: write_preview(file, path, lambda _: None))
+
+    def _whole(self, name: str, write: Callable[[Path, Path], object]) -> str | None:
+        def make(path: Path) -> None:
+            with self._file.whole() as file:
+                write(file, path)
+
+        return self._write(name, make)
 
     def _write(self, name: str, make: Callable[[Path], object]) -> str | None:
         path = self._target / self._folder / name

@@ -88,7 +88,8 @@ class Guard:
         host = headers.get("host", "")
         if host not in self._session.hosts:
             return _refuse(403, "Open the console by the URL that cosmos-batch has printed.")
-        if "origin" in headers and headers["origin"] != f"http://{host}":
+        changes = method not in ("GET", "HEAD") and path != SESSION_PATH
+        if (changes or "origin" in headers) and headers.get("origin") != f"http://{host}":
             return _refuse(403, "Other sites may not ask the console.")
         if not path.startswith("/api/"):
             return None

@@ -1,7 +1,6 @@
 """What a media file is, read from its header alone, and whether browsers show it as it is."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import av
@@ -24,6 +23,7 @@ from cosmos_batch.media.signatures import (
     PNG,
     TRANSPORT_STREAM,
     WEBP,
+    Source,
     identify_file,
 )
 
@@ -75,11 +75,11 @@ class MediaFacts:
     obstacle: str | None = None
 
 
-def read_facts(media: Path) -> MediaFacts:
+def read_facts(media: Source) -> MediaFacts:
     """Return what a file is. Raises Failure (InvalidInput) where it is damaged, or neither video nor image."""
     file_format = identify_file(media)
     if file_format.medium is None:
-        raise unusable_file(f"{media.name} is {file_format.label}, and no video or image that the console shows.")
+        raise unusable_file(f"The file is {file_format.label}, and no video or image that the console shows.")
     content_type = CONTENT_TYPES[file_format]
     if file_format.medium == "image":
         with open_image(media) as image:

@@ -20,7 +20,7 @@ from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.previews import shrunk_size
 from cosmos_batch.media.probing import VideoInfo
-from cosmos_batch.media.signatures import identify_file
+from cosmos_batch.media.signatures import Source, identify_file
 
 POSTER_SIDE = 320  # pixels of the longer side
 PICTURE_SIDE = 2560  # pixels of an image that browsers do not show
@@ -33,7 +33,7 @@ _HALF_TURN, _QUARTER_TURN = 180, 90  # degrees
 _JPEG: dict[str, Any] = {"format": "JPEG", "quality": 80}
 
 
-def write_poster(media: Path, target: Path, side: int = POSTER_SIDE) -> None:
+def write_poster(media: Source, target: Path, side: int = POSTER_SIDE) -> None:
     """Write a JPEG of an image, or of a frame near the beginning of a video, of at most `side` pixels a side.
 
     Raises Failure (InvalidInput) where it cannot be decoded.
@@ -49,7 +49,7 @@ def write_poster(media: Path, target: Path, side: int = POSTER_SIDE) -> None:
             upright = decode_upright(image)
         picture = upright.resize(shrunk_size(upright.size, side))
     else:
-        raise unusable_file(f"{media.name} is {file_format.label}.")
+        raise unusable_file(f"The file is {file_format.label}.")
     picture.save(target, **_JPEG)
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Lock
 
+from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.kept_files import KeptFiles
 from cosmos_batch.console.records import Preview
 from cosmos_batch.console.transcoding import write_preview
@@ -24,26 +25,27 @@ class Previews:
         self._kept = kept
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="preview")
         self._lock = Lock()
-        self._shares: dict[Path, float] = {}
+        self._shares: dict[str, float] = {}
         self._stopped = Event()
 
-    def ask(self, media: Path, url: str) -> Preview:
+    def ask(self, media: MediaFile, url: str) -> Preview:
         """Return how far the conversion of a video is, after starting it if need be. `url` is where it will be."""
+        key = media.key
         with self._lock:
-            if media in self._shares:
-                return Preview(state="running", share=self._shares[media])
+            if key in self._shares:
+                return Preview(state="running", share=self._shares[key])
             try:
-                self._kept.get(_key(media), _not_yet)
+                self._kept.get(_preview(media), _not_yet)
             except _NotYetError:
-                return self._start(media)
+                return self._start(media, key)
             except Failure as failure:
                 return Preview(state="failed", share=0, error=failure.error.message)
         return Preview(state="ready", share=1, url=url)
 
-    def file(self, media: Path) -> Path | None:
+    def file(self, media: MediaFile) -> Path | None:
         """Return the converted video, or None if it is not ready."""
         try:
-            return self._kept.get(_key(media), _not_yet)
+            return self._kept.get(_preview(media), _not_yet)
         except (_NotYetError, Failure):
             return None
 
@@ -52,25 +54,29 @@ class Previews:
         self._stopped.set()
         self._pool.shutdown(cancel_futures=True)
 
-    def _start(self, media: Path) -> Preview:
+    def _start(self, media: MediaFile, key: str) -> Preview:
         if len(self._shares) > _WAITING:
             return Preview(state="failed", share=0, error="Too many videos are being converted; open this one later.")
-        self._shares[media] = 0.0
-        self._pool.submit(self._convert, media)
+        self._shares[key] = 0.0
+        self._pool.submit(self._convert, media, key)
         return Preview(state="running", share=0)
 
-    def _convert(self, media: Path) -> None:
+    def _convert(self, media: MediaFile, key: str) -> None:
+        def write(target: Path) -> None:
+            with media.whole() as path:
+                write_preview(path, target, self._reporter(key))
+
         try:
-            self._kept.get(_key(media), lambda target: write_preview(media, target, self._reporter(media)))
+            self._kept.get(_preview(media), write)
         finally:
             with self._lock:
-                del self._shares[media]
+                del self._shares[key]
 
-    def _reporter(self, media: Path) -> Callable[[float], None]:
+    def _reporter(self, key: str) -> Callable[[float], None]:
         def report(share: float) -> None:
             if self._stopped.is_set():
                 raise _StoppedError
-            self._shares[media] = share
+            self._shares[key] = share
 
         return report
 
@@ -83,7 +89,5 @@ def _not_yet(_: Path) -> None:
     raise _NotYetError
 
 
-def _key(media: Path) -> str:
-    """Return a key that changes with the file."""
-    found = media.stat()
-    return f"{media}\0{found.st_mtime_ns}\0{found.st_size}"
+def _preview(media: MediaFile) -> str:
+    return f"preview\0{media.key}"

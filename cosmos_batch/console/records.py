@@ -8,7 +8,7 @@ from cosmos_batch.console.documents import Kind
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
 
-Sort = Literal["newest", "oldest", "name", "model"]
+Sort = Literal["newest", "oldest", "name", "model", "slowest", "dearest", "score"]
 Medium = Literal["video", "image"]
 
 
@@ -26,7 +26,14 @@ class Row(Model):
     error_code: str | None
     labels: list[str] = Field(description="Of boxes and points in the answer")
     events: int = Field(description="The number of events in the answer")
-    poster: str | None = Field(description="URL of a small picture of its media; None if these are not in the folder")
+    remedy: str | None = Field(default=None, description="What a person can do about the error")
+    item: str = Field(default="", description="Id of its item in a run")
+    variant: str = Field(default="", description="What tells it from other items about the same file, as JSON")
+    duration: float | None = Field(default=None, description="Seconds that it took")
+    dollars: float | None = Field(default=None, description="What it cost")
+    score: float | None = Field(default=None, description="Number that the answer gives as its score")
+    poster: str | None = Field(description="URL of a small picture of its media; None if these cannot be shown")
+    media: str | None = Field(default=None, description="URL of that media file itself")
 
 
 class Query(Model):
@@ -37,14 +44,41 @@ class Query(Model):
     error_code: str = Field(default="", max_length=100)
     model: str = Field(default="", max_length=500)
     label: str = Field(default="", max_length=500)
+    min_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="Of its duration")
+    max_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="Of its duration")
+    min_score: float | None = Field(default=None, allow_inf_nan=False)
+    max_score: float | None = Field(default=None, allow_inf_nan=False)
     sort: Sort = "newest"
+
+
+class Selection(Model):
+    """The documents that a person has chosen: by their numbers, or all that a query finds."""
+
+    items: list[int] | None = Field(default=None, max_length=10_000)
+    query: Query | None = None
+
+
+class ExportRequest(Model):
+    """What to export."""
+
+    selection: Selection
+    media: bool = Field(description="Whether videos and images are copied too, not only their posters")
+
+
+class ExportMade(Model):
+    """An export that can be saved."""
+
+    url: str
+    documents: int
+    bytes: int
 
 
 class Rows(Model):
     """Some rows of the result of a query."""
 
     total: int = Field(description="The number of rows of the whole result")
-    version: int = Field(description="The number of documents that were read when the query was answered")
+    exact: bool = Field(description="False while only the first rows are known, and `total` is a lower limit")
+    version: int = Field(description="That of the state in which the query was answered")
     rows: list[Row]
 
 
@@ -55,6 +89,23 @@ class Facet(Model):
     count: int
 
 
+class Home(Model):
+    """What the page shows first."""
+
+    view: str = Field(description="Name of the view; empty for the list of runs")
+    has_runs: bool = Field(description="Whether a deployment was opened, and not a folder")
+
+
+class FailureKind(Model):
+    """The failed documents with one code, and one of them as an example."""
+
+    code: str
+    count: int
+    example: str
+    message: str
+    remedy: str
+
+
 class State(Model):
     """What was opened, how far reading has come, and what can be filtered."""
 
@@ -62,13 +113,17 @@ class State(Model):
     found: int = Field(description="JSON files in the folder")
     looked_at: int = Field(description="JSON files that were read")
     documents: int = Field(description="Documents among them")
+    version: int = Field(description="Grows with each change of the documents")
     done: bool
+    grows: bool = Field(default=False, description="Whether documents may still come or change")
     problem: str | None = Field(default=None, description="Why reading has ended early")
     succeeded: int
     failed: int
     error_codes: list[Facet]
     models: list[Facet]
     labels: list[Facet] = Field(description="The most frequent ones")
+    failures: list[FailureKind] = Field(default_factory=list, description="The most frequent first")
+    scored: bool = Field(default=False, description="Whether an answer has a score")
     exported: bool = Field(default=False, description="True in static files")
 
 
@@ -150,6 +205,9 @@ class Detail(Model):
     frame_times: list[float] = Field(description="Seconds of the frames that the model saw")
     frame_sheet: FrameSheet | None = Field(description="None where they are not in the folder, and in an export")
     timings: dict[str, float] = Field(description="Seconds by phase")
+    gpu_seconds: float | None = Field(default=None, description="Share of a GPU's time that it took in its run")
+    dollars: float | None = Field(default=None, description="Price of that time")
+    reused: bool = Field(default=False, description="Whether an earlier run has answered it")
     document: Any
 
 

@@ -1,30 +1,30 @@
-"""Reading all documents of a folder into the index, while the page already shows the first ones."""
+"""Reading a collection into the index, while the page already shows the first documents."""
 
 import time
-from collections.abc import Iterator
 from threading import Event, Thread
 
-from cosmos_batch.console.documents import Document, read_document
+from cosmos_batch.console.collection import Collection, Entry, Progress, Removed
 from cosmos_batch.console.index import DocumentIndex
-from cosmos_batch.console.locating import MediaLocator
 from cosmos_batch.console.records import State
-from cosmos_batch.console.scope import Scope
 
 _BATCH = 500  # documents that are added together
 _BATCH_SECONDS = 0.3  # after which those are added that were read
+_LOOK_SECONDS = 2.0  # between two looks at a collection that grows
+_ASKED_SECONDS = 15.0  # after a page has asked, the collection is looked at again
 
 
 class Scan:
-    """The reading of a folder, in a thread of its own."""
+    """The reading of a collection, in a thread of its own."""
 
-    def __init__(self, scope: Scope, index: DocumentIndex) -> None:
-        self._scope = scope
+    def __init__(self, collection: Collection, index: DocumentIndex) -> None:
+        self._collection = collection
         self._index = index
-        self._locator = MediaLocator()
+        self._progress = Progress()
         self._stopped = Event()
+        self._first = Event()
+        self._asked = Event()
+        self._asked_at = time.monotonic()
         self._thread = Thread(target=self._run, name="scan", daemon=True)
-        self._found = self._looked_at = 0
-        self._done = False
         self._problem: str | None = None
 
     def start(self) -> None:
@@ -32,75 +32,70 @@ class Scan:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until everything is read."""
-        self._thread.join()
+        """Wait until everything is read that there is."""
+        self._first.wait()
 
     def stop(self) -> None:
         """End the reading."""
         self._stopped.set()
+        self._asked.set()
         self._thread.join()
 
     def state(self) -> State:
         """Return how far reading has come, and what the documents read so far can be filtered by."""
-        done = self._done  # asked first: whatever is counted below is then complete
+        self._asked_at = time.monotonic()
+        self._asked.set()
+        done = self._first.is_set()  # asked first: whatever is counted below is then complete
         failed = self._index.failed()
         return State(
-            title=self._scope.title,
-            found=self._found,
-            looked_at=self._looked_at,
+            title=self._collection.title,
+            found=self._progress.found,
+            looked_at=self._progress.looked_at,
             documents=self._index.count,
+            version=self._index.version,
             done=done,
+            grows=self._collection.grows,
             problem=self._problem,
             succeeded=self._index.count - failed,
             failed=failed,
             error_codes=self._index.facets("error_code"),
             models=self._index.facets("model"),
             labels=self._index.labels(),
+            failures=self._index.failures(),
+            scored=self._index.scored(),
         )
 
     def _run(self) -> None:
         try:
-            paths = list(self._json_files())
-            self._found = len(paths)
-            batch: list[tuple[str, Document, list[str | None]]] = []
-            added = time.monotonic()
-            for document in self._documents(paths):
-                batch.append(document)
-                if len(batch) >= _BATCH or time.monotonic() - added > _BATCH_SECONDS:
-                    self._index.add(batch)
-                    batch, added = [], time.monotonic()
-            self._index.add(batch)
+            self._read_changes()
+            self._first.set()
+            while self._collection.grows and not self._stopped.is_set():
+                self._stopped.wait(_LOOK_SECONDS)
+                self._wait_for_a_page()
+                self._read_changes()
         except Exception as error:
-            self._problem = f"The folder could not be read to its end: {error}"
+            self._problem = f"{self._collection.title} could not be read to its end: {error}"
             raise
         finally:
-            self._done = True
+            self._first.set()
 
-    def _json_files(self) -> Iterator[str]:
-        """Yield the JSON files of the folder. All media files are known when the last one was asked for."""
-        for path in self._scope.walk():
-            if self._stopped.is_set():
-                return
-            self._locator.add(path)
-            if path.lower().endswith(".json"):
-                yield path
+    def _wait_for_a_page(self) -> None:
+        """Wait while no page looks at the collection, so that nothing is asked of S3 for nobody."""
+        while time.monotonic() > self._asked_at + _ASKED_SECONDS and not self._stopped.is_set():
+            self._asked.clear()
+            self._asked.wait()
 
-    def _documents(self, paths: list[str]) -> Iterator[tuple[str, Document, list[str | None]]]:
-        for path in paths:
-            if self._stopped.is_set():
-                return
-            self._looked_at += 1
-            document = self._read(path)
-            if document is None:
+    def _read_changes(self) -> None:
+        batch: list[Entry] = []
+        added = time.monotonic()
+        for change in self._collection.changes(self._progress, self._stopped):
+            if isinstance(change, Removed):
+                self._index.add(batch)
+                self._index.remove(change.prefix)
+                batch = []
                 continue
-            media = [self._locator.find(one.name, path, one.uri) for one in document.media]
-            if self._scope.only in (None, path, *media):
-                yield path, document, media
-
-    def _read(self, path: str) -> Document | None:
-        """Return the document in a file; None for other JSON, and for files that cannot be read."""
-        file = self._scope.file(path)
-        try:
-            return read_document(file) if file is not None else None
-        except OSError:
-            return None
+            batch.append(change)
+            if len(batch) >= _BATCH or time.monotonic() - added > _BATCH_SECONDS:
+                self._index.add(batch)
+                batch, added = [], time.monotonic()
+        self._index.add(batch)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import uvicorn
 
-from cosmos_batch.console.application import Console
+from cosmos_batch.console.application import make_application
+from cosmos_batch.console.console import Console
 from cosmos_batch.console.guard import Session
 from cosmos_batch.contract.error import Failure
 
@@ -44,7 +45,7 @@ def url_of(server: socket.socket, session: Session) -> str:
 def make_server(console: Console, session: Session) -> uvicorn.Server:
     """Return the server of a console. `run` it with the socket on which `listening` listens."""
     config = uvicorn.Config(
-        console.application(session),
+        make_application(console, session),
         lifespan="off",
         log_level="warning",
         access_log=False,

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import av
@@ -10,6 +9,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.signatures import Source
 
 # Pixels of all pictures together: a thousand pictures of 1920 x 1080. It bounds the time that a hostile file can cost.
 PIXEL_LIMIT = 2**31
@@ -17,14 +17,14 @@ _MILLISECOND = Fraction(1, 1000)
 _SHORTEST = 1  # milliseconds that a picture is shown; many files state 0
 
 
-def as_matroska(path: Path) -> BytesIO:
+def as_matroska(source: Source) -> BytesIO:
     """Return an animated WebP as a Matroska file in memory, lossless and with the times of its pictures.
 
     Transparency becomes white, as in still images. Raises Failure (InvalidInput) where it is damaged or too large.
     """
     file = BytesIO()
     try:
-        with Image.open(path, formats=["WEBP"]) as animation, av.open(file, "w", format="matroska") as video:
+        with Image.open(source, formats=["WEBP"]) as animation, av.open(file, "w", format="matroska") as video:
             _check_size(animation)
             _write_pictures(animation, video)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:

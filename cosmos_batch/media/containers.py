@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 import av
 from av.container import InputContainer
@@ -13,7 +13,7 @@ from av.video.stream import VideoStream
 from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.media.animations import as_matroska
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.signatures import ANIMATED_WEBP, MATROSKA, identify_file
+from cosmos_batch.media.signatures import ANIMATED_WEBP, MATROSKA, Source, identify_file
 
 DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
 DECODER_THREADS = 4  # for each video; a worker decodes many at once
@@ -21,7 +21,7 @@ _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
 @contextmanager
-def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
+def open_video(media: Source) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a file, and yield its container and its first video stream.
 
     FFmpeg may use no protocol but `file` and only the demuxer that belongs to the file's signature. Its decoders refuse
@@ -34,10 +34,10 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         InvalidInput where the container is damaged, holds no video, or holds one that cannot be decoded.
     """
     options = {"protocol_whitelist": "file", "max_pixels": str(VIDEO_PIXEL_LIMIT)}
-    file_format = identify_file(path)
-    source: str | BytesIO = f"file:{path}"
+    file_format = identify_file(media)
+    source: str | BinaryIO = f"file:{media}" if isinstance(media, Path) else media
     if file_format == ANIMATED_WEBP:
-        file_format, source = MATROSKA, as_matroska(path)
+        file_format, source = MATROSKA, as_matroska(media)
     try:
         container = av.open(source, "r", format=file_format.opener, options=options, metadata_errors="replace")
     except av.FFmpegError as error:

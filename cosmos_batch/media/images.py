@@ -8,22 +8,22 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
-from cosmos_batch.media.signatures import HEIC, identify_file
+from cosmos_batch.media.signatures import HEIC, Source, identify_file
 
 # Pillow's own limit is off: `probing` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
 
-def open_image(path: Path) -> Image.Image:
+def open_image(source: Source) -> Image.Image:
     """Open an image: its header is read, its pixels are not.
 
     Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged.
     """
-    file_format = identify_file(path)
+    file_format = identify_file(source)
     if file_format == HEIC:
         _register_heic()
     try:
-        return Image.open(path, formats=[file_format.opener])
+        return Image.open(source, formats=[file_format.opener])
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise unusable_file(f"The image is damaged: its header cannot be read ({error}).") from error
 

@@ -7,9 +7,12 @@ web pages save files under the extension of another format.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 HEAD_BYTES = 4096
+
+Source = Path | BinaryIO
+"""A media file on this machine, or a stream over one that lies elsewhere, in which can be sought."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,15 @@ def identify(head: bytes) -> Format:
     return _TEXT if _is_text(head) else UNKNOWN
 
 
-def identify_file(path: Path) -> Format:
-    """Return the format of a file by its first bytes."""
-    with path.open("rb") as file:
-        return identify(file.read(HEAD_BYTES))
+def identify_file(source: Source) -> Format:
+    """Return the format of a file by its first bytes. A stream is left at its beginning."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return identify(file.read(HEAD_BYTES))
+    source.seek(0)
+    head = source.read(HEAD_BYTES)
+    source.seek(0)
+    return identify(head)
 
 
 def note_on_name(path: Path) -> str | None:

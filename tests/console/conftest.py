@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cosmos_batch.console.application import Console
+from cosmos_batch.console.application import make_application
+from cosmos_batch.console.console import FOLDER, Console
 from cosmos_batch.console.guard import Session
 from cosmos_batch.console.scope import Scope
+from tests.support.browser import read_view
 
 ROOT = Path(__file__).resolve().parents[2]
 WHY_NOT_BUILT = "npm cannot reach a registry, so the console's page is not built"
@@ -40,10 +42,10 @@ def open_console() -> Iterator[Open]:
     with ExitStack() as stack:
 
         def opened(path: Path) -> TestClient:
-            console = stack.enter_context(Console(Scope.of(path)))
-            console.scan.wait()
+            console = stack.enter_context(Console.of_folder(Scope.of(path)))
+            read_view(console, FOLDER)
             session = Session(PORT)
-            client = stack.enter_context(TestClient(console.application(session), base_url=URL))
+            client = stack.enter_context(TestClient(make_application(console, session), base_url=URL))
             assert client.post("/api/session", json={"token": session.token}).status_code == 204
             return client
 

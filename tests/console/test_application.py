@@ -16,7 +16,7 @@ from tests.support.console_documents import write_answer, write_failure, write_g
 
 
 def rows(client: TestClient, **query: str | int) -> list[dict[str, object]]:
-    answer = client.get("/api/rows", params=query)
+    answer = client.get("/api/views/folder/rows", params=query)
     assert answer.status_code == 200, answer.text
     return list(answer.json()["rows"])
 
@@ -35,7 +35,7 @@ def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> No
         ("answer", "clip.mp4", None),
     ]
     assert [row["poster"] is not None for row in rows(client)] == [False, True, True]
-    state = client.get("/api/state").json()
+    state = client.get("/api/views/folder/state").json()
     assert (state["found"], state["documents"], state["succeeded"], state["failed"]) == (5, 3, 2, 1)
     assert state["done"] and state["problem"] is None
     assert state["labels"] == [{"value": "dog", "count": 1}]
@@ -71,7 +71,7 @@ def test_search_filters_and_order(open_console: Open, tmp_path: Path, query: dic
 
 @pytest.mark.parametrize("query", ["sort=id;DROP", "limit=many", "search=" + "x" * 201, "unknown=1", "status=odd"])
 def test_a_query_that_the_page_never_sends(open_console: Open, tmp_path: Path, query: str) -> None:
-    answer = open_console(tmp_path).get(f"/api/rows?{query}")
+    answer = open_console(tmp_path).get(f"/api/views/folder/rows?{query}")
     assert answer.status_code == 400
     assert answer.json()["message"]
 
@@ -83,7 +83,7 @@ def test_details_of_an_answer(open_console: Open, tmp_path: Path, clip: Path) ->
         {"start": 0.5, "end": 2, "caption": "It moves"},
     ]
     write_answer(tmp_path / "a.json", data=data, reasoning="I think.", frameTimes=[0.0, 1.0], notes=["Thinned."])
-    detail = open_console(tmp_path).get("/api/items/1").json()
+    detail = open_console(tmp_path).get("/api/views/folder/items/1").json()
     assert detail["path"] == "a.json"
     assert detail["boxes"] == [
         {"left": 0.1, "top": 0.2, "right": 0.3, "bottom": 0.4, "label": "circle", "span": {"start": 1.5, "end": 1.5}}
@@ -92,7 +92,7 @@ def test_details_of_an_answer(open_console: Open, tmp_path: Path, clip: Path) ->
     assert detail["frameTimes"] == [0.0, 1.0] and detail["frameSheet"]["count"] == 2
     (media,) = detail["media"]
     assert (media["width"], media["height"], media["codec"], media["seconds"]) == (320, 240, "H.264", 4.0)
-    assert media["url"] == "/api/items/1/media/0" and media["previewReason"] is None
+    assert media["url"] == "/api/views/folder/items/1/media/0" and media["previewReason"] is None
     assert detail["document"]["reasoning"] == "I think."
 
 
@@ -100,13 +100,13 @@ def test_a_player_seeks_by_ranges(open_console: Open, tmp_path: Path, clip: Path
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     write_answer(tmp_path / "a.json")
     client = open_console(tmp_path)
-    whole = client.get("/api/items/1/media/0")
+    whole = client.get("/api/views/folder/items/1/media/0")
     assert whole.status_code == 200 and whole.content == clip.read_bytes()
     assert whole.headers["content-type"] == "video/mp4" and whole.headers["accept-ranges"] == "bytes"
-    part = client.get("/api/items/1/media/0", headers={"range": "bytes=100-199"})
+    part = client.get("/api/views/folder/items/1/media/0", headers={"range": "bytes=100-199"})
     assert part.status_code == 206 and part.content == clip.read_bytes()[100:200]
     assert part.headers["content-range"] == f"bytes 100-199/{clip.stat().st_size}"
-    assert client.get("/api/items/1/media/0", headers={"range": "bytes=99999999-"}).status_code == 416
+    assert client.get("/api/views/folder/items/1/media/0", headers={"range": "bytes=99999999-"}).status_code == 416
 
 
 def test_a_large_file_is_not_read_for_a_range_of_it(open_console: Open, tmp_path: Path, clip: Path) -> None:
@@ -115,7 +115,9 @@ def test_a_large_file_is_not_read_for_a_range_of_it(open_console: Open, tmp_path
     large.write_bytes(clip.read_bytes())
     os.truncate(large, 2 * 1024**3)
     write_answer(tmp_path / "a.json")
-    part = open_console(tmp_path).get("/api/items/1/media/0", headers={"range": "bytes=2000000000-2000000009"})
+    part = open_console(tmp_path).get(
+        "/api/views/folder/items/1/media/0", headers={"range": "bytes=2000000000-2000000009"}
+    )
     assert part.status_code == 206 and part.content == bytes(10)
 
 
@@ -130,9 +132,9 @@ def test_posters_and_the_sheet_of_frames(open_console: Open, tmp_path: Path) -> 
         assert answer.headers["content-type"] == "image/jpeg", answer.text
         return Image.open(io.BytesIO(answer.content))
 
-    assert picture("/api/items/1/media/0/poster").size == (128, 160)
-    assert picture("/api/items/1/media/1/poster").size == (320, 80)
-    sheet = picture("/api/items/1/frames").convert("L")
+    assert picture("/api/views/folder/items/1/media/0/poster").size == (128, 160)
+    assert picture("/api/views/folder/items/1/media/1/poster").size == (320, 80)
+    sheet = picture("/api/views/folder/items/1/frames").convert("L")
     width = sheet.width // 3
     levels = [sheet.getpixel((number * width + width // 2, sheet.height // 2)) for number in range(3)]
     expected = [media_files.grey_at(frame, 40) for frame in (0, 20, 39)]
@@ -143,9 +145,9 @@ def test_a_damaged_file_has_no_poster_and_says_why(open_console: Open, tmp_path:
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
     write_answer(tmp_path / "a.json")
     client = open_console(tmp_path)
-    assert client.get("/api/items/1").json()["media"][0]["problem"]
+    assert client.get("/api/views/folder/items/1").json()["media"][0]["problem"]
     for _ in range(2):
-        answer = client.get("/api/items/1/media/0/poster")
+        answer = client.get("/api/views/folder/items/1/media/0/poster")
         assert answer.status_code == 422 and "truncated or damaged" in answer.json()["message"]
 
 
@@ -163,11 +165,11 @@ def test_documents_that_are_gone(open_console: Open, tmp_path: Path) -> None:
     document = write_answer(tmp_path / "a.json")
     client = open_console(tmp_path)
     document.unlink()
-    assert client.get("/api/items/1").status_code == 404
-    assert client.get("/api/items/2").status_code == 404
-    assert client.get("/api/items/99999999999999999999").status_code == 404
-    assert client.get("/api/items/1/media/7").status_code == 404
-    assert client.get("/api/items/1/frames").status_code == 404
+    assert client.get("/api/views/folder/items/1").status_code == 404
+    assert client.get("/api/views/folder/items/2").status_code == 404
+    assert client.get("/api/views/folder/items/99999999999999999999").status_code == 404
+    assert client.get("/api/views/folder/items/1/media/7").status_code == 404
+    assert client.get("/api/views/folder/items/1/frames").status_code == 404
 
 
 @pytest.mark.parametrize(

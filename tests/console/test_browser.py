@@ -12,11 +12,10 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from cosmos_batch.console.export import Export
-from cosmos_batch.console.scope import Scope
 from cosmos_batch.demo.media import sample_clip
 from cosmos_batch.media import VideoInfo, frames_at_size, probe, upright_size
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, served
+from tests.support.browser import chromium, needs_chromium, opened_view, served
 from tests.support.console_documents import write_answer, write_failure, write_generation
 
 pytestmark = needs_chromium
@@ -324,8 +323,8 @@ def test_what_is_committed_is_what_the_sources_give(built_page: Path) -> None:
 
 
 def test_an_export_opens_from_a_file(browser: Browser, folder: Path, tmp_path: Path) -> None:
-    with Export(Scope.of(folder)) as export:
-        export.write(tmp_path / "page", True, print)
+    with opened_view(folder) as view:
+        Export(view).write(tmp_path / "page", True, print)
     complaints: list[str] = []
     with watched(browser, (tmp_path / "page" / "index.html").as_uri(), complaints) as page:
         rows = page.locator("a.row")

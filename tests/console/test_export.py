@@ -1,6 +1,7 @@
 """The static files of an export."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from cosmos_batch.cli.main import main
 from cosmos_batch.console.export import Export
 from cosmos_batch.console.redaction import redact
-from cosmos_batch.console.scope import Scope
 from tests.support import media_files
+from tests.support.browser import opened_view
 from tests.support.console_documents import write_answer
 
 
@@ -45,7 +46,8 @@ def folder(path: Path) -> Path:
 
 def test_an_export_with_media(tmp_path: Path) -> None:
     source, target, said = folder(tmp_path / "source"), tmp_path / "page", list[str]()
-    with Export(Scope.of(source)) as export:
+    with opened_view(source) as view:
+        export = Export(view)
         assert export.documents == 2
         assert export.media_size() == (2, sum((source / name).stat().st_size for name in ("clip.avi", "red.png")))
         export.write(target, True, said.append)
@@ -87,7 +89,8 @@ def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path, capsys: pytest.
         (["in", "--export", "full"], 2, "is not empty"),
         (["in", "--media"], 2, "belongs to --export"),
         (["empty", "--export", "new"], 1, "holds no documents"),
-        (["missing"], 2, "no folder and no file"),
+        (["missing"], 2, "no folder and no file of this machine, and no run"),
+        (["missing/"], 2, "no folder and no file"),
         (["in", "--port", "70000"], 2, "70000"),
     ],
 )
@@ -100,6 +103,8 @@ def test_what_cannot_be_done(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     write_answer(tmp_path / "in" / "a.json")
     write_answer(tmp_path / "full" / "a.json")
     (tmp_path / "empty").mkdir()

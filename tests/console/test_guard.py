@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cosmos_batch.console.application import Console
+from cosmos_batch.console.application import make_application
+from cosmos_batch.console.console import Console
 from cosmos_batch.console.guard import Session
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.console.server import LOOPBACK, listening, open_browser, url_of
@@ -24,12 +25,20 @@ def session() -> Session:
 def stranger(tmp_path: Path, session: Session) -> Iterator[TestClient]:
     """Provide a client that knows the port and not the token."""
     write_answer(tmp_path / "a.json")
-    with Console(Scope.of(tmp_path)) as console:
-        console.scan.wait()
-        yield TestClient(console.application(session), base_url=URL)
+    with Console.of_folder(Scope.of(tmp_path)) as console:
+        yield TestClient(make_application(console, session), base_url=URL)
 
 
-@pytest.mark.parametrize("path", ["/api/state", "/api/rows", "/api/items/1", "/api/items/1/media/0", "/api/nothing"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/views/folder/state",
+        "/api/views/folder/rows",
+        "/api/views/folder/items/1",
+        "/api/views/folder/items/1/media/0",
+        "/api/nothing",
+    ],
+)
 def test_without_the_cookie_nothing_is_answered(stranger: TestClient, path: str) -> None:
     assert stranger.get(path).status_code == 401
     assert stranger.get(path, headers={"cookie": f"cosmos-batch-{PORT}=guessed"}).status_code == 401
@@ -48,7 +57,7 @@ def test_the_token_gets_a_cookie_that_scripts_and_other_sites_never_see(stranger
     assert answer.status_code == 204
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and session.token.lower() not in cookie
-    assert stranger.get("/api/state").status_code == 200
+    assert stranger.get("/api/views/folder/state").status_code == 200
 
 
 def test_a_long_body_is_not_read(stranger: TestClient) -> None:
@@ -59,7 +68,7 @@ def test_a_long_body_is_not_read(stranger: TestClient) -> None:
 @pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", ""])
 def test_another_host_name_is_refused(stranger: TestClient, session: Session, host: str) -> None:
     """A site may give its own name the address of this machine (DNS rebinding)."""
-    for path in ("/", "/api/state"):
+    for path in ("/", "/api/views/folder/state"):
         assert stranger.get(path, headers={"host": host}).status_code == 403
     assert stranger.post("/api/session", json={"token": session.token}, headers={"host": host}).status_code == 403
 
@@ -68,8 +77,8 @@ def test_another_host_name_is_refused(stranger: TestClient, session: Session, ho
 def test_another_origin_is_refused_and_told_nothing(open_console: Open, tmp_path: Path, origin: str) -> None:
     client = open_console(tmp_path)
     for answer in (
-        client.get("/api/state", headers={"origin": origin}),
-        client.options("/api/state", headers={"origin": origin, "access-control-request-method": "GET"}),
+        client.get("/api/views/folder/state", headers={"origin": origin}),
+        client.options("/api/views/folder/state", headers={"origin": origin, "access-control-request-method": "GET"}),
         client.post("/api/session", json={}, headers={"origin": origin}),
     ):
         assert answer.status_code == 403
@@ -79,17 +88,17 @@ def test_another_origin_is_refused_and_told_nothing(open_console: Open, tmp_path
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_a_page_of_another_site_may_not_embed_anything(open_console: Open, tmp_path: Path, site: str) -> None:
     client = open_console(tmp_path)
-    assert client.get("/api/state", headers={"sec-fetch-site": site}).status_code == 403
-    assert client.get("/api/state", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+    assert client.get("/api/views/folder/state", headers={"sec-fetch-site": site}).status_code == 403
+    assert client.get("/api/views/folder/state", headers={"sec-fetch-site": "same-origin"}).status_code == 200
 
 
 def test_no_answer_allows_other_origins(open_console: Open, tmp_path: Path) -> None:
-    answer = open_console(tmp_path).get("/api/state", headers={"origin": URL})
+    answer = open_console(tmp_path).get("/api/views/folder/state", headers={"origin": URL})
     assert answer.status_code == 200
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("path", ["/", "/app.js", "/app.css", "/api/state", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/app.js", "/app.css", "/api/views/folder/state", "/nothing"])
 def test_the_headers_of_each_answer(open_console: Open, tmp_path: Path, path: str) -> None:
     headers = open_console(tmp_path).get(path).headers
     policy = headers["content-security-policy"]
@@ -102,7 +111,18 @@ def test_the_headers_of_each_answer(open_console: Open, tmp_path: Path, path: st
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST"])
 def test_nothing_can_be_changed(open_console: Open, tmp_path: Path, method: str) -> None:
-    assert open_console(tmp_path).request(method, "/api/state").status_code == 405
+    client = open_console(tmp_path)
+    assert client.request(method, "/api/views/folder/state", headers={"origin": URL}).status_code == 405
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example"])
+def test_what_changes_something_must_come_from_the_page(open_console: Open, tmp_path: Path, origin: str | None) -> None:
+    """Browsers name the origin of each request that is not a GET; a form of another site cannot leave it out."""
+    write_answer(tmp_path / "a.json")
+    client, body = open_console(tmp_path), {"selection": {"items": [1]}, "media": False}
+    headers = {"origin": origin} if origin else {}
+    assert client.post("/api/views/folder/exports", json=body, headers=headers).status_code == 403
+    assert client.post("/api/views/folder/exports", json=body, headers={"origin": URL}).status_code == 200
 
 
 def test_it_listens_on_the_loopback_interface_alone(session: Session) -> None:

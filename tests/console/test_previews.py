@@ -74,8 +74,8 @@ def test_an_image_that_browsers_do_not_show_is_a_jpeg(open_console: Open, tmp_pa
     media_files.image(tmp_path / "a.heic", 400, 300)
     write_answer(tmp_path / "a.json", inputFile="a.heic")
     client = open_console(tmp_path)
-    (media,) = client.get("/api/items/1").json()["media"]
-    assert media["url"] == "/api/items/1/media/0/picture" and "HEIC" in media["previewReason"]
+    (media,) = client.get("/api/views/folder/items/1").json()["media"]
+    assert media["url"] == "/api/views/folder/items/1/media/0/picture" and "HEIC" in media["previewReason"]
     picture = Image.open(BytesIO(client.get(media["url"]).content))
     assert (picture.format, picture.size) == ("JPEG", (400, 300))
 
@@ -83,7 +83,7 @@ def test_an_image_that_browsers_do_not_show_is_a_jpeg(open_console: Open, tmp_pa
 def wait_for_preview(client: TestClient) -> dict[str, str]:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        state: dict[str, str] = client.get("/api/items/1/media/0/preview").json()
+        state: dict[str, str] = client.get("/api/views/folder/items/1/media/0/preview").json()
         if state["state"] != "running":
             return state
         time.sleep(0.05)
@@ -94,9 +94,9 @@ def test_a_preview_is_made_on_demand_and_served_by_ranges(open_console: Open, tm
     media_files.video(tmp_path / "clip.avi")
     write_answer(tmp_path / "a.json", inputFile="clip.avi")
     client = open_console(tmp_path)
-    (media,) = client.get("/api/items/1").json()["media"]
+    (media,) = client.get("/api/views/folder/items/1").json()["media"]
     assert media["url"] is None and "AVI" in media["previewReason"]
-    assert client.get("/api/items/1/media/0/preview/file").status_code == 404
+    assert client.get("/api/views/folder/items/1/media/0/preview/file").status_code == 404
     state = wait_for_preview(client)
     assert state["state"] == "ready"
     part = client.get(state["url"], headers={"range": "bytes=4-7"})

@@ -27,9 +27,9 @@ def test_a_document_names_a_file_elsewhere(open_console: Open, opened: Path, nam
     write_generation(opened / "b.json", [name])
     client = open_console(opened)
     for item in (1, 2):
-        assert not client.get(f"/api/items/{item}").json()["media"][0]["found"]
-        assert client.get(f"/api/items/{item}/media/0").status_code == 404
-        assert client.get(f"/api/items/{item}/media/0/poster").status_code == 404
+        assert not client.get(f"/api/views/folder/items/{item}").json()["media"][0]["found"]
+        assert client.get(f"/api/views/folder/items/{item}/media/0").status_code == 404
+        assert client.get(f"/api/views/folder/items/{item}/media/0/poster").status_code == 404
 
 
 def test_a_link_leads_elsewhere(open_console: Open, opened: Path) -> None:
@@ -38,25 +38,31 @@ def test_a_link_leads_elsewhere(open_console: Open, opened: Path) -> None:
     (opened / "folder").symlink_to(opened.parent)
     write_answer(opened / "a.json", inputFile="link.png")
     client = open_console(opened)
-    assert client.get("/api/rows").json()["total"] == 1
-    assert client.get("/api/items/1/media/0").status_code == 404
+    assert client.get("/api/views/folder/rows").json()["total"] == 1
+    assert client.get("/api/views/folder/items/1/media/0").status_code == 404
 
 
 def test_a_file_becomes_a_link_after_it_was_found(open_console: Open, opened: Path) -> None:
     media_files.image(opened / "a.png")
     write_answer(opened / "a.json", inputFile="a.png")
     client = open_console(opened)
-    assert client.get("/api/items/1/media/0").status_code == 200
+    assert client.get("/api/views/folder/items/1/media/0").status_code == 200
     (opened / "a.png").unlink()
     (opened / "a.png").symlink_to(opened.parent / "secret.png")
-    assert client.get("/api/items/1/media/0").status_code == 404
+    assert client.get("/api/views/folder/items/1/media/0").status_code == 404
     (opened / "a.json").unlink()
     (opened / "a.json").symlink_to(opened.parent / "secret.json")
-    assert client.get("/api/items/1").status_code == 404
+    assert client.get("/api/views/folder/items/1").status_code == 404
 
 
 @pytest.mark.parametrize(
-    "path", ["/../secret.png", "/%2e%2e/secret.png", "/api/items/1/media/../../../../secret.png", "/static/app.js"]
+    "path",
+    [
+        "/../secret.png",
+        "/%2e%2e/secret.png",
+        "/api/views/folder/items/1/media/../../../../secret.png",
+        "/static/app.js",
+    ],
 )
 def test_no_path_of_a_request_is_a_path_of_a_file(open_console: Open, opened: Path, path: str) -> None:
     assert open_console(opened).get(path).status_code == 404
@@ -68,14 +74,14 @@ def test_no_path_of_a_request_is_a_path_of_a_file(open_console: Open, opened: Pa
 def test_what_is_no_media_is_never_served(open_console: Open, opened: Path, name: str, content: bytes) -> None:
     (opened / name).write_bytes(content)
     write_answer(opened / "a.json", inputFile=name)
-    answer = open_console(opened).get("/api/items/1/media/0")
+    answer = open_console(opened).get("/api/views/folder/items/1/media/0")
     assert answer.status_code in (404, 422) and content not in answer.content
 
 
 def test_media_are_served_in_a_sandbox(open_console: Open, opened: Path) -> None:
     media_files.image(opened / "a.png")
     write_answer(opened / "a.json", inputFile="a.png")
-    headers = open_console(opened).get("/api/items/1/media/0").headers
+    headers = open_console(opened).get("/api/views/folder/items/1/media/0").headers
     assert headers["content-security-policy"] == "default-src 'none'; sandbox"
     assert (headers["content-type"], headers["x-content-type-options"]) == ("image/png", "nosniff")
 

@@ -27,6 +27,7 @@ NOT_HERE = {
     "run clip.mp4 --model nvidia/": "starts a second cloud and loads a model, as tests/e2e/test_run.py does",
     "--edge --blur": "the engine here computes no controls; tests/e2e/test_generator_modes.py has one that does",
     "demo-generate": "makes a video with Diffusers, as tests/e2e/test_generator_modes.py does",
+    "cosmos-batch console": "serves a page until it is stopped, as the tests of the console do",
     "cosmos-batch view ": "serves a page until it is stopped, as the tests of the viewer do",
     "models put": "downloads from Hugging Face; tests/store/test_hub_to_backup.py has a Hub of its own",
     "submit s3://my-bucket/": "needs a bucket of that name; tests/cli/commands/test_submit.py has a bucket with files",

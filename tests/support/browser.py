@@ -9,10 +9,11 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from cosmos_batch.console.application import Console
+from cosmos_batch.console.console import FOLDER, Console
 from cosmos_batch.console.guard import Session
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.console.server import listening, make_server, url_of
+from cosmos_batch.console.view import View
 
 CHROMIUM = shutil.which("chromium")
 WHY_SKIPPED = "Chromium is not installed: make chromium says why"
@@ -38,8 +39,31 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def served(path: Path) -> Iterator[str]:
     """Serve a folder or file in a thread, and yield the URL to open. All of it is read before."""
-    with listening(0) as socket, Console(Scope.of(path)) as console:
-        console.scan.wait()
+    with Console.of_folder(Scope.of(path)) as console:
+        read_view(console, FOLDER)
+        with serving(console) as url:
+            yield url
+
+
+@contextmanager
+def opened_view(path: Path) -> Iterator[View]:
+    """Open a folder or file, and yield its view when all of it was read."""
+    with Console.of_folder(Scope.of(path)) as console:
+        yield read_view(console, FOLDER)
+
+
+def read_view(console: Console, name: str) -> View:
+    """Return a view when all was read that there is."""
+    view = console.view(name)
+    assert view is not None
+    view.scan.wait()
+    return view
+
+
+@contextmanager
+def serving(console: Console) -> Iterator[str]:
+    """Serve a console in a thread, and yield the URL to open."""
+    with listening(0) as socket:
         session = Session(socket.getsockname()[1])
         server = make_server(console, session)
         thread = Thread(target=server.run, args=([socket],))

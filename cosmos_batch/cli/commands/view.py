@@ -1,13 +1,21 @@
 """`cosmos-batch view`: look at documents beside their videos and images, in the browser."""
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.messages import inform, warn
+from cosmos_batch.cli.console.serving import serve
+from cosmos_batch.cli.errors import CliError, WrongCall, explain
+from cosmos_batch.cli.messages import inform
 from cosmos_batch.console.scope import Scope
+from cosmos_batch.contract.runs import RUN_ID
+
+if TYPE_CHECKING:
+    from cosmos_batch.console.console import Console
 
 EXPORT = "Static files"
 
@@ -19,9 +27,10 @@ EXPORT = "Static files"
         "cosmos-batch view answers/clip_CosmosReason_20260101-120000.json",
         "cosmos-batch view answers/ --port 8800 --no-browser",
         "cosmos-batch view answers/ --export page/ --media",
+        "cosmos-batch view RUN",
     ],
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("opened", metavar="FOLDER|FILE|RUN", type=click.Path())
 @option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; default: a free one.")
 @option("--no-browser", is_flag=True, help="Print the URL only.")
 @option(
@@ -32,49 +41,53 @@ EXPORT = "Static files"
     help="Write the page there as files that open without a server.",
 )
 @option("--media", is_flag=True, section=EXPORT, help="Copy the videos and images too, not only their posters.")
-def command(path: Path, port: int, no_browser: bool, export: Path | None, media: bool) -> None:
-    """Show documents of a folder, or one of them, beside the videos and images that they are about.
+def command(opened: str, port: int, no_browser: bool, export: Path | None, media: bool) -> None:
+    """Show the documents of a folder, or one of them, beside the videos and images that they are about; or a run.
 
     The page is served to this machine alone until Ctrl-C is pressed.
     """
     if media and export is None:
         raise WrongCall("--media belongs to --export.", "Name a folder: --export DIR --media")
-    scope = Scope.of(path)
-    if export is None:
-        _serve(scope, port, no_browser)
-    else:
-        _export(scope, export, media)
+    if export is not None and export.exists() and (not export.is_dir() or any(export.iterdir())):
+        raise WrongCall(f"--export {export} is not empty.", "Name a folder that is new or empty.")
+    with _opened(opened) as console:
+        if export is None:
+            serve(console, f"Showing {opened}", port, no_browser)
+        else:
+            _export(console, opened, export, media)
 
 
-def _serve(scope: Scope, port: int, no_browser: bool) -> None:
-    from cosmos_batch.console.application import Console
-    from cosmos_batch.console.guard import Session
-    from cosmos_batch.console.server import listening, make_server, open_browser, url_of
+def _opened(name: str) -> "Console":
+    """Return the console of what a person names: a file or folder of this machine, or else a run."""
+    from cosmos_batch.console.console import Console
 
-    with listening(port) as socket, Console(scope) as console:
-        session = Session(socket.getsockname()[1])
-        url = url_of(socket, session)
-        warn(f"Showing {scope.title}: {url}")
-        inform("Ctrl-C ends it.")
-        if not no_browser:
-            open_browser(url, console.scratch)
-        try:
-            make_server(console, session).run(sockets=[socket])
-        except KeyboardInterrupt:
-            inform("Ended.")
+    if Path(name).expanduser().exists() or not re.fullmatch(RUN_ID, name):
+        return Console.of_folder(Scope.of(Path(name)))
+    from cosmos_batch.cli.console.run_console import console_of_runs
+
+    try:
+        return console_of_runs(deployments.find(), name)
+    except Exception as error:
+        if (why := explain(error)) is None:
+            raise
+        raise WrongCall(
+            f"{name} is no folder and no file of this machine, and no run: {why}",
+            "Name a folder with results, or a run.",
+        ) from error
 
 
-def _export(scope: Scope, target: Path, media: bool) -> None:
+def _export(console: "Console", name: str, target: Path, media: bool) -> None:
     from cosmos_batch.console.export import Export
 
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise WrongCall(f"--export {target} is not empty.", "Name a folder that is new or empty.")
-    with Export(scope) as export:
-        if not export.documents:
-            raise CliError(f"{scope.title} holds no documents.", "Name the folder of results.")
-        files, size = export.media_size()
-        inform(f"{export.documents:,} documents, {files:,} media files of {size / 1e6:,.1f} MB")
-        if not media:
-            inform("Only posters of the media are written; --media copies the files too.")
-        export.write(target, media, inform)
+    view = console.view(console.home)
+    assert view is not None, "it was opened"
+    view.scan.wait()
+    export = Export(view)
+    if not export.documents:
+        raise CliError(f"{name} holds no documents.", "Name the folder of results, or a run that has answers.")
+    files, size = export.media_size()
+    inform(f"{export.documents:,} documents, {files:,} media files of {size / 1e6:,.1f} MB")
+    if not media:
+        inform("Only posters of the media are written; --media copies the files too.")
+    export.write(target, media, inform)
     click.echo(str(target / "index.html"))

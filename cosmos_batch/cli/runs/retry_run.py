@@ -1,20 +1,56 @@
 """Write a run over the items of another run that have failed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import StillRunning, WrongCall
+from cosmos_batch.cli.runs.executions import begin_run, check_is_new
+from cosmos_batch.cli.runs.run_request import new_run_id
+from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.contract.runs import SHARD_ITEMS, ResultLine, RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.shards import item_line
+
+
+def retry_run(
+    deployment: Deployment,
+    run: str,
+    codes: Iterable[str],
+    max_dollars: float | None = None,
+    name: str | None = None,
+    items: Iterable[str] = (),
+) -> tuple[str, int]:
+    """Start a new run over what failed in a run, and return its id and the number of its items.
+
+    `codes` and `items` choose among what failed; all of it is asked again without them. Raises StillRunning, and
+    WrongCall where nothing of that has failed.
+    """
+    state, new = read_run_snapshot(deployment, run), name or new_run_id()
+    if not state.over:
+        raise StillRunning(f"{run} has not ended.", f"cosmos-batch runs watch {run}")
+    check_is_new(deployment, new)
+    earlier, codes = stored_run(deployment, run), frozenset(codes)
+    count = RetryWriter(earlier, stored_run(deployment, new).run, codes, frozenset(items)).write(max_dollars)
+    if not count:
+        raise WrongCall(f"No item of {run} has failed{' so' if codes else ''}.", f"cosmos-batch runs show {run}")
+    begin_run(deployment, new)
+    return new, count
 
 
 class RetryWriter:
     """Writes the objects of a new run, shard by shard, in the memory of one shard for each pipeline."""
 
-    def __init__(self, earlier: StoredRun, run: str, codes: frozenset[str]) -> None:
-        """Ask again, as the run `run`, what failed with these codes in an earlier run; with any if there is none."""
+    def __init__(
+        self, earlier: StoredRun, run: str, codes: frozenset[str], items: frozenset[str] = frozenset()
+    ) -> None:
+        """Ask again, as the run `run`, what failed with these codes in an earlier run; with any if there is none.
+
+        `items` are the ids of the items to ask again, if these are not all.
+        """
         self._earlier = earlier
         self._new = StoredRun(earlier.s3, earlier.bucket, run)
         self._codes = codes
+        self._ids = items
         self._refs: list[ShardRef] = []
 
     def write(self, max_dollars: float | None) -> int:
@@ -51,7 +87,8 @@ class RetryWriter:
                         yield ref.pipeline, item.model_copy(update={"etag": None, "size": None})
 
     def _is_wanted(self, line: ResultLine) -> bool:
-        return line.error is not None and (not self._codes or line.error.code in self._codes)
+        has_failed = line.error is not None and (not self._codes or line.error.code in self._codes)
+        return has_failed and (not self._ids or line.id in self._ids)
 
     def _write_shard(self, pipeline: str, items: list[RunItem]) -> None:
         name = f"{len(self._refs):05}"

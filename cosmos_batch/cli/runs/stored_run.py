@@ -69,9 +69,16 @@ class StoredRun:
 
     def errors_of(self, shard: str) -> Iterator[ResultLine]:
         """Yield the lines of the items of one shard that have failed."""
-        key = self.keys.lines(ERRORS, shard)
+        return self.lines_of(self.keys.lines(ERRORS, shard))
+
+    def lines_of(self, key: str) -> Iterator[ResultLine]:
+        """Yield the lines of one object of `results/` or `errors/`; none if it is gone."""
         for number, line in enumerate((self._read(key) or b"").splitlines(), start=1):
             yield self._parse(line, key, number)
+
+    def etags(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield the key and the ETag of each object of a folder."""
+        return ((entry["Key"], entry["ETag"]) for entry in self._entries(folder))
 
     def items_of(self, shard: str) -> Iterator[RunItem]:
         """Yield the items of one shard, as they were asked."""
@@ -100,8 +107,11 @@ class StoredRun:
             ) from error
 
     def _listed(self, folder: str) -> Iterator[str]:
+        return (entry["Key"] for entry in self._entries(folder))
+
+    def _entries(self, folder: str) -> Iterator[dict[str, Any]]:
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.keys.folder(folder))
-        return (entry["Key"] for page in pages for entry in page.get("Contents", []))
+        return (entry for page in pages for entry in page.get("Contents", []))
 
     def _read(self, key: str) -> bytes | None:
         """Return the content of an object, or None where there is none."""

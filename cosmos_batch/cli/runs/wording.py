@@ -50,7 +50,7 @@ def moment_in_words(time: str | None) -> str:
 
 
 # The states of workers' rows in words, in the order in which they are told.
-_DOING = {
+WORKER_STATES = {
     "READY": "answering",
     "STARTING": "loading the model",
     "SUBMITTED": "waiting for an instance",
@@ -67,7 +67,7 @@ def workers_in_words(deployment: Deployment, pipelines: Iterable[str]) -> str:
         states.update(row.state for row in workers.list() if row.state != "ENDED")
         if failure := find_worker_failure(workers):
             failures.append(f"{pipeline}: {failure}")
-    parts = [f"{states[state]} {doing}" for state, doing in _DOING.items() if states[state]]
+    parts = [f"{states[state]} {doing}" for state, doing in WORKER_STATES.items() if states[state]]
     if parts:
         count, _, doing = parts[0].partition(" ")
         parts[0] = f"{count} worker{'' if count == '1' else 's'} {doing}"

@@ -22,9 +22,9 @@ def test_the_page_is_served_until_ctrl_c_is_pressed(tmp_path: Path) -> None:
         url, token = found.groups()
         with httpx.Client(base_url=url) as client:
             assert "<title>Cosmos Batch</title>" in client.get("/").text
-            assert client.get("/api/state").status_code == 401
+            assert client.get("/api/views/folder/state").status_code == 401
             assert client.post("/api/session", json={"token": token}).status_code == 204
-            assert client.get("/api/state").json()["title"] == tmp_path.name
+            assert client.get("/api/views/folder/state").json()["title"] == tmp_path.name
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said

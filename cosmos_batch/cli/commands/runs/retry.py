@@ -7,13 +7,10 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
-from cosmos_batch.cli.errors import StillRunning, WrongCall
+from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.executions import begin_run, check_is_new
-from cosmos_batch.cli.runs.retry_run import RetryWriter
-from cosmos_batch.cli.runs.run_request import new_run_id
-from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
+from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.error import ErrorCode
@@ -43,18 +40,11 @@ def command(
     if not failed and not codes:
         raise WrongCall("Nothing says what to ask again.", "--failed: everything that failed; or --code with a code.")
     refuse_kept_run(run)
+    if name is not None:
+        refuse_kept_run(name)
     deployment = deployments.find()
-    state, new = read_run_snapshot(deployment, run), name or new_run_id()
-    if not state.over:
-        raise StillRunning(f"{run} has not ended.", f"cosmos-batch runs watch {run}")
-    refuse_kept_run(new)
-    check_is_new(deployment, new)
-    earlier, objects = stored_run(deployment, run), stored_run(deployment, new)
-    count = RetryWriter(earlier, objects.run, frozenset(codes)).write(max_dollars)
-    if not count:
-        raise WrongCall(f"No item of {run} has failed{' so' if codes else ''}.", f"cosmos-batch runs show {run}")
-    begin_run(deployment, new)
+    new, count = retry_run(deployment, run, codes, max_dollars, name)
     print(new)
     inform(f"{count:,} items of {run} are asked again.")
-    print_worker_failures(deployment, earlier.request().pipelines)
+    print_worker_failures(deployment, stored_run(deployment, run).request().pipelines)
     return watch(deployment, new) if follow else 0

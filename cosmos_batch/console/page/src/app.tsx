@@ -2,86 +2,108 @@ import Alert from "@cloudscape-design/components/alert";
 import Box from "@cloudscape-design/components/box";
 import Button from "@cloudscape-design/components/button";
 import Spinner from "@cloudscape-design/components/spinner";
-import { useEffect, useRef, useState } from "react";
-import { Grid, type View } from "./grid";
-import { ItemPage } from "./item";
-import { signIn, type Source } from "./source";
-import type { State } from "./types";
+import { type ReactNode, useEffect, useState } from "react";
+import { ask, signIn, usePolled } from "./api";
+import { CollectionPage } from "./collection_page";
+import { RunPage } from "./run_page";
+import { RunsPage } from "./runs_page";
+import { type Source, viewOf } from "./source";
+import type { Home } from "./types";
 
-const POLL = 500; // milliseconds, while documents are read
+const FOLDER = "folder";
 
-export function App({ source }: { source: Source }) {
-  const { state, error } = useConsoleState(source);
-  const item = useItemOfUrl();
-  const [view, setView] = useState<View>({
-    query: { search: "", status: "", errorCode: "", model: "", label: "", sort: "newest" },
-    offset: 0,
-  });
+// The page of a console that runs.
+export function App() {
+  const home = usePolled<Home>(
+    "home",
+    () => signedIn().then(() => ask("/api/home")),
+    () => null,
+  );
+  const [title, setTitle] = useState("");
+  if (!home.value) return <Frame title="">{home.error ? <Alert type="error">{home.error}</Alert> : <Waiting />}</Frame>;
+  return (
+    <Frame title={title} hasRuns={home.value.hasRuns}>
+      <Page home={home.value} setTitle={setTitle} />
+    </Frame>
+  );
+}
+
+// The page of an export.
+export function ExportedApp({ source }: { source: Source }) {
+  const [title, setTitle] = useState("");
+  const [, item] = usePlace();
+  return (
+    <Frame title={title}>
+      <CollectionPage source={source} base="#" item={item === undefined ? null : Number(item)} onTitle={setTitle} />
+    </Frame>
+  );
+}
+
+let signingIn: Promise<void> | null = null;
+const signedIn = () => (signingIn ??= signIn());
+
+// What the hash of the URL names: #/runs/RUN/item/3, or #/item/3 of a folder.
+function Page({ home, setTitle }: { home: Home; setTitle: (title: string) => void }) {
+  const [area, name, ...rest] = usePlace();
+  if (!home.hasRuns) {
+    const item = area === "item" ? Number(name) : null;
+    return <CollectionPage key={FOLDER} source={FOLDER_SOURCE} base="#" item={item} onTitle={setTitle} />;
+  }
+  if (area === "runs" && name) return <RunPage key={name} run={name} place={rest} onTitle={setTitle} />;
+  if (!area && home.view) return <RunPage key={home.view} run={home.view} place={[]} onTitle={setTitle} />;
+  return <RunsPage onTitle={setTitle} />;
+}
+
+const FOLDER_SOURCE = viewOf(FOLDER);
+
+interface FrameProps {
+  title: string;
+  hasRuns?: boolean;
+  children: ReactNode;
+}
+
+function Frame({ title, hasRuns = false, children }: FrameProps) {
   useEffect(() => {
-    document.title = state ? `${state.title} · Cosmos Batch` : "Cosmos Batch";
-  }, [state]);
+    document.title = title ? `${title} · Cosmos Batch` : "Cosmos Batch";
+  }, [title]);
   return (
     <>
       <header className="top">
         <h1>
           <a href="#/">Cosmos Batch</a>
-          {state && <span className="opened">{state.title}</span>}
+          {title && <span className="opened">{title}</span>}
         </h1>
+        {hasRuns && (
+          <nav aria-label="Pages" className="pages">
+            <a href="#/runs">Runs</a>
+          </nav>
+        )}
         <ModeButton />
       </header>
-      <main>
-        {error && <Alert type="error">{error}</Alert>}
-        {!state && !error && (
-          <Box textAlign="center" padding="xxl">
-            <Spinner size="large" />
-          </Box>
-        )}
-        {state && item === null && <Grid source={source} state={state} view={view} setView={setView} />}
-        {state && item !== null && <ItemPage key={item} source={source} id={item} />}
-      </main>
+      <main>{children}</main>
     </>
   );
 }
 
-// Asks for the state until everything is read.
-function useConsoleState(source: Source): { state: State | null; error: string | null } {
-  const [state, setState] = useState<State | null>(null);
-  const [error, setError] = useState<string | null>(null);
-  const signedIn = useRef<Promise<void>>(null);
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let ended = false;
-    const poll = async () => {
-      try {
-        signedIn.current ??= signIn();
-        await signedIn.current;
-        const found = await source.state();
-        if (ended) return;
-        setState(found);
-        setError(found.problem);
-        if (!found.done) timer = setTimeout(poll, POLL);
-      } catch (caught) {
-        if (!ended) setError(caught instanceof Error ? caught.message : String(caught));
-      }
-    };
-    void poll();
-    return () => {
-      ended = true;
-      clearTimeout(timer);
-    };
-  }, [source]);
-  return { state, error };
+export function Waiting() {
+  return (
+    <Box textAlign="center" padding="xxl">
+      <Spinner size="large" />
+    </Box>
+  );
 }
 
-function useItemOfUrl(): number | null {
-  const read = () => Number(/^#\/item\/(\d+)$/.exec(location.hash)?.[1] ?? Number.NaN);
-  const [item, setItem] = useState(read);
+// The parts of the URL's hash.
+function usePlace(): string[] {
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const [place, setPlace] = useState(read);
   useEffect(() => {
-    const follow = () => setItem(read());
+    const follow = () => setPlace(read());
+    follow();
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
-  return Number.isNaN(item) ? null : item;
+  return location.hash.startsWith("#token=") ? [] : place;
 }
 
 function ModeButton() {

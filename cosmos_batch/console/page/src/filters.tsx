@@ -9,6 +9,9 @@ const SORTS: [Sort, string][] = [
   ["oldest", "Oldest first"],
   ["name", "By name"],
   ["model", "By model"],
+  ["slowest", "Slowest first"],
+  ["dearest", "Dearest first"],
+  ["score", "Greatest score first"],
 ];
 
 interface FiltersProps {
@@ -52,6 +55,30 @@ export function Filters({ query, state, onChange }: FiltersProps) {
         options={state.labels}
         onChange={(label) => onChange({ ...query, label })}
       />
+      <Limit
+        label="Seconds, at least"
+        value={query.minSeconds}
+        onChange={(minSeconds) => onChange({ ...query, minSeconds })}
+      />
+      <Limit
+        label="Seconds, at most"
+        value={query.maxSeconds}
+        onChange={(maxSeconds) => onChange({ ...query, maxSeconds })}
+      />
+      {state.scored && (
+        <>
+          <Limit
+            label="Score, at least"
+            value={query.minScore}
+            onChange={(minScore) => onChange({ ...query, minScore })}
+          />
+          <Limit
+            label="Score, at most"
+            value={query.maxScore}
+            onChange={(maxScore) => onChange({ ...query, maxScore })}
+          />
+        </>
+      )}
       <Select
         ariaLabel="Order"
         selectedOption={option(query.sort, SORTS.find(([sort]) => sort === query.sort)?.[1] ?? query.sort)}
@@ -89,6 +116,35 @@ function Search({ value, onChange }: { value: string; onChange: (value: string) 
         placeholder="Search in names, prompts and answers"
         value={typed}
         onChange={({ detail }) => setTyped(detail.value.slice(0, 200))}
+      />
+    </div>
+  );
+}
+
+interface LimitProps {
+  label: string;
+  value: number | null;
+  onChange: (value: number | null) => void;
+}
+
+// A number that values must reach, or must not exceed.
+function Limit({ label, value, onChange }: LimitProps) {
+  const [typed, setTyped] = useState(value === null ? "" : String(value));
+  const change = (text: string) => {
+    setTyped(text);
+    const number = Number(text);
+    if (!text.trim()) onChange(null);
+    else if (Number.isFinite(number) && number >= 0) onChange(number);
+  };
+  return (
+    <div className="limit">
+      <Input
+        type="number"
+        inputMode="decimal"
+        ariaLabel={label}
+        placeholder={label}
+        value={typed}
+        onChange={({ detail }) => change(detail.value)}
       />
     </div>
   );

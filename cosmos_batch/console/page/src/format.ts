@@ -19,3 +19,23 @@ export function moment(timestamp: string): string {
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }
+
+// A price; one of less than a cent with two digits that say something.
+export function dollars(amount: number): string {
+  if (amount >= 0.01 || amount === 0) return `$${amount.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return `$${amount.toPrecision(2)}`;
+}
+
+// A long duration with its two largest units.
+export function longDuration(seconds: number): string {
+  const minutes = Math.round(seconds / 60);
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  if (minutes < 100) return `${minutes} min`;
+  const hours = Math.round(seconds / 3600);
+  return hours < 48 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+// An ISO 8601 time in UTC, to the second.
+export function utc(time: string | null): string {
+  return time ? `${time.slice(0, 10)} ${time.slice(11, 19)} UTC` : "";
+}

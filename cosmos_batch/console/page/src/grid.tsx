@@ -3,12 +3,13 @@ import Badge from "@cloudscape-design/components/badge";
 import Box from "@cloudscape-design/components/box";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { Filters } from "./filters";
-import { count, moment } from "./format";
+import { count, dollars, duration, moment } from "./format";
 import { useRows } from "./rows";
+import { Chosen, type Marked, NOTHING, numberOf, selectionOf } from "./selection";
 import type { Source } from "./source";
-import type { Query, Row, State } from "./types";
+import type { Query, Row, Selection, State } from "./types";
 
 const ROW_HEIGHT = 104; // pixels, as in style.css
 const POSTER_DELAY = 120; // milliseconds that a row is in view before its poster is asked for
@@ -21,15 +22,18 @@ export interface View {
 
 interface GridProps {
   source: Source;
+  base: string;
   state: State;
   view: View;
   setView: (view: View) => void;
+  onRetry?: ((selection: Selection) => Promise<void>) | undefined;
 }
 
-export function Grid({ source, state, view, setView }: GridProps) {
+export function Grid({ source, base, state, view, setView, onRetry }: GridProps) {
   const list = useRef<HTMLDivElement>(null);
   const [total, setTotal] = useState(0);
   const [active, setActive] = useState(0);
+  const [marked, setMarked] = useState<Marked>(NOTHING);
   const virtual = useVirtualizer({
     count: total,
     getScrollElement: () => list.current,
@@ -38,12 +42,13 @@ export function Grid({ source, state, view, setView }: GridProps) {
     initialOffset: view.offset,
   });
   const items = virtual.getVirtualItems();
-  const rows = useRows(source, view.query, state.documents, items[0]?.index ?? 0, items.at(-1)?.index ?? 0);
+  const rows = useRows(source, view.query, state.version, items[0]?.index ?? 0, items.at(-1)?.index ?? 0);
   useEffect(() => setTotal(rows.total ?? 0), [rows.total]);
 
   const search = (query: Query) => {
     setView({ query, offset: 0 });
     setActive(0);
+    setMarked(NOTHING);
     virtual.scrollToOffset(0);
   };
   const move = (event: KeyboardEvent) => {
@@ -59,7 +64,19 @@ export function Grid({ source, state, view, setView }: GridProps) {
   return (
     <div className="grid">
       <Filters query={view.query} state={state} onChange={search} />
-      <Summary state={state} total={rows.total} />
+      <Summary state={state} total={rows.total} exact={rows.exact}>
+        {source.exports && (
+          <Chosen
+            count={numberOf(marked, rows.total ?? 0)}
+            total={rows.total ?? 0}
+            selection={() => selectionOf(marked, view.query)}
+            onAll={() => setMarked({ all: true, items: new Set() })}
+            onClear={() => setMarked(NOTHING)}
+            exports={source.exports}
+            onRetry={onRetry}
+          />
+        )}
+      </Summary>
       {rows.error && <Alert type="error">{rows.error}</Alert>}
       <div
         className="list"
@@ -75,8 +92,16 @@ export function Grid({ source, state, view, setView }: GridProps) {
               aria-setsize={total}
               style={{ transform: `translateY(${one.start}px)` }}
             >
+              {source.exports && (
+                <Mark
+                  row={rows.row(one.index)}
+                  marked={marked}
+                  onChange={setMarked}
+                />
+              )}
               <RowCard
                 row={rows.row(one.index)}
+                base={base}
                 index={one.index}
                 isActive={one.index === Math.min(active, total - 1)}
                 onFocus={() => setActive(one.index)}
@@ -89,35 +114,73 @@ export function Grid({ source, state, view, setView }: GridProps) {
   );
 }
 
-function Summary({ state, total }: { state: State; total: number | null }) {
+interface SummaryProps {
+  state: State;
+  total: number | null;
+  exact: boolean;
+  children: ReactNode;
+}
+
+function Summary({ state, total, exact, children }: SummaryProps) {
   return (
-    <div className="summary" role="status">
-      {total !== null && <span>{count(total, "document")}</span>}
+    <div className="summary">
+      <span role="status">{total !== null && `${exact ? "" : "more than "}${count(total, "document")}`}</span>
       {!state.done && (
         <StatusIndicator type="in-progress">
           Reading: {state.lookedAt.toLocaleString("en")} of {count(state.found, "file")}
         </StatusIndicator>
       )}
       {state.done && state.documents === 0 && (
-        <span>There are no documents in this folder: no JSON file in it is an answer or a generation.</span>
+        <span>
+          {state.grows
+            ? "No item of this run has ended yet."
+            : "There are no documents in this folder: no JSON file in it is an answer or a generation."}
+        </span>
       )}
+      {children}
     </div>
+  );
+}
+
+interface MarkProps {
+  row: Row | undefined;
+  marked: Marked;
+  onChange: (marked: Marked) => void;
+}
+
+// Chooses a row, or leaves it out.
+function Mark({ row, marked, onChange }: MarkProps) {
+  if (!row) return null;
+  const change = () => {
+    const items = new Set(marked.items);
+    if (!items.delete(row.id)) items.add(row.id);
+    onChange({ all: false, items });
+  };
+  return (
+    <input
+      className="mark"
+      type="checkbox"
+      aria-label={`Select ${row.name}`}
+      checked={marked.all || marked.items.has(row.id)}
+      onChange={change}
+    />
   );
 }
 
 interface RowCardProps {
   row: Row | undefined;
+  base: string;
   index: number;
   isActive: boolean;
   onFocus: () => void;
 }
 
-function RowCard({ row, index, isActive, onFocus }: RowCardProps) {
+function RowCard({ row, base, index, isActive, onFocus }: RowCardProps) {
   if (!row) return <div className="row waiting" />;
   return (
     <a
       className="row"
-      href={`#/item/${row.id}`}
+      href={`${base}/item/${row.id}`}
       data-index={index}
       tabIndex={isActive ? 0 : -1}
       onFocus={onFocus}
@@ -130,10 +193,13 @@ function RowCard({ row, index, isActive, onFocus }: RowCardProps) {
           <span className="faint">{moment(row.timestamp)}</span>
         </div>
         <div className="prompt">{row.prompt}</div>
-        <div className="answer">{row.answer}</div>
+        <div className="answer">
+          {row.answer} {row.remedy}
+        </div>
       </div>
       <div className="aside">
         <span className="faint">{row.model || row.pipeline}</span>
+        <span className="faint">{[row.variant, ...costs(row)].filter(Boolean).join(" · ")}</span>
         <span className="labels">
           {row.events > 0 && <Badge color="blue">{count(row.events, "event")}</Badge>}
           {row.labels.slice(0, 3).map((label) => (
@@ -143,6 +209,14 @@ function RowCard({ row, index, isActive, onFocus }: RowCardProps) {
       </div>
     </a>
   );
+}
+
+function costs(row: Row): string[] {
+  return [
+    row.duration === null ? "" : duration(row.duration),
+    row.dollars === null ? "" : dollars(row.dollars),
+    row.score === null ? "" : `score ${row.score}`,
+  ];
 }
 
 function RowStatus({ row }: { row: Row }) {

@@ -9,13 +9,13 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import Spinner from "@cloudscape-design/components/spinner";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useEffect, useState } from "react";
-import { clock, moment } from "./format";
+import { clock, dollars, duration, moment } from "./format";
 import { MediaView } from "./media_view";
 import type { Source } from "./source";
 import { Timings } from "./timings";
 import type { Detail, Media } from "./types";
 
-export function ItemPage({ source, id }: { source: Source; id: number }) {
+export function ItemPage({ source, base, id }: { source: Source; base: string; id: number }) {
   const [detail, setDetail] = useState<Detail | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
@@ -25,15 +25,15 @@ export function ItemPage({ source, id }: { source: Source; id: number }) {
   }, [source, id]);
   useEffect(() => {
     const leave = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !document.fullscreenElement) location.hash = "#/";
+      if (event.key === "Escape" && !document.fullscreenElement) location.hash = home(base);
     };
     addEventListener("keydown", leave);
     return () => removeEventListener("keydown", leave);
-  }, []);
+  }, [base]);
   return (
     <div className="item">
       <nav aria-label="Back">
-        <a href="#/">← All documents</a>
+        <a href={home(base)}>← All documents</a>
       </nav>
       {error && <Alert type="error">{error}</Alert>}
       {!detail && !error && <Spinner size="large" />}
@@ -41,6 +41,9 @@ export function ItemPage({ source, id }: { source: Source; id: number }) {
     </div>
   );
 }
+
+// The hash of the collection; `#/` of a folder.
+const home = (base: string) => (base === "#" ? "#/" : base);
 
 function Item({ source, detail }: { source: Source; detail: Detail }) {
   const { row } = detail;
@@ -111,6 +114,10 @@ function Facts({ detail }: { detail: Detail }) {
   const facts: [string, string][] = [
     ["Model", row.model],
     ["Pipeline", row.pipeline],
+    ["Item", row.item],
+    ["Variant", row.variant],
+    ["Took", row.duration === null ? "" : duration(row.duration)],
+    ["Cost", cost(detail)],
     ...detail.media.map((media): [string, string] => [roleOf(media), describe(media)]),
   ];
   return (
@@ -130,6 +137,12 @@ function Facts({ detail }: { detail: Detail }) {
       </SpaceBetween>
     </Container>
   );
+}
+
+function cost(detail: Detail): string {
+  if (detail.reused) return "nothing: an earlier run has answered it";
+  if (detail.dollars === null) return "";
+  return `${dollars(detail.dollars)} for ${(detail.gpuSeconds ?? 0).toFixed(2)} GPU-seconds`;
 }
 
 export function roleOf(media: Media): string {

@@ -1,7 +1,9 @@
 import { createRoot } from "react-dom/client";
-import { App } from "./app";
-import { exported, server } from "./source";
+import { App, ExportedApp } from "./app";
+import { exported } from "./source";
 import "./style.css";
 
 const root = document.getElementById("app");
-if (root) createRoot(root).render(<App source={window.cosmosBatch ? exported(window.cosmosBatch) : server} />);
+if (root) {
+  createRoot(root).render(window.cosmosBatch ? <ExportedApp source={exported(window.cosmosBatch)} /> : <App />);
+}

@@ -1,47 +1,34 @@
 // Where the page has its data from: the server that serves it, or the scripts of an export.
 
-import type { Detail, Preview, Query, Row, Rows, State } from "./types";
+import { ask, send } from "./api";
+import type { Detail, ExportRequest, Exported as MadeExport, Preview, Query, Row, Rows, State } from "./types";
 
 export interface Source {
   state(): Promise<State>;
   rows(query: Query, offset: number, limit: number, signal: AbortSignal): Promise<Rows>;
   detail(id: number): Promise<Detail>;
   preview(url: string): Promise<Preview>;
+  // Null where nothing can be exported.
+  exports: ((what: ExportRequest) => Promise<MadeExport>) | null;
 }
 
-async function ask<Answer>(url: string, options: RequestInit = {}): Promise<Answer> {
-  let response: Response;
-  try {
-    response = await fetch(url, options);
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Error("The console does not answer any more. Start cosmos-batch view again.", { cause: error });
-  }
-  const answer: unknown = response.status === 204 ? null : await response.json();
-  if (!response.ok) throw new Error((answer as { message: string }).message);
-  return answer as Answer;
+export function viewOf(name: string): Source {
+  const url = `/api/views/${encodeURIComponent(name)}`;
+  return {
+    state: () => ask(`${url}/state`),
+    rows: (query, offset, limit, signal) => ask(`${url}/rows?${parameters(query, offset, limit)}`, { signal }),
+    detail: (id) => ask(`${url}/items/${id}`),
+    preview: (preview) => ask(preview),
+    exports: (what) => send(`${url}/exports`, what),
+  };
 }
 
-export const server: Source = {
-  state: () => ask("/api/state"),
-  rows: (query, offset, limit, signal) => {
-    const values = new URLSearchParams({ ...query, offset: String(offset), limit: String(limit) });
-    return ask(`/api/rows?${values}`, { signal });
-  },
-  detail: (id) => ask(`/api/items/${id}`),
-  preview: (url) => ask(url),
-};
-
-// Exchanges the token of the URL for a cookie, and takes it out of the URL.
-export async function signIn(): Promise<void> {
-  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (!token) return;
-  history.replaceState(null, "", location.pathname);
-  await ask("/api/session", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ token }),
-  });
+function parameters(query: Query, offset: number, limit: number): URLSearchParams {
+  const given = Object.entries(query).filter(([, value]) => value !== null);
+  const values = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  values.set("offset", String(offset));
+  values.set("limit", String(limit));
+  return values;
 }
 
 interface Exported {
@@ -65,7 +52,8 @@ export function exported(data: Exported): Source {
     state: () => Promise.resolve(data.state),
     rows: (query, offset, limit) => {
       const found = select(data, query);
-      return Promise.resolve({ total: found.length, version: 0, rows: found.slice(offset, offset + limit) });
+      const rows = found.slice(offset, offset + limit);
+      return Promise.resolve({ total: found.length, exact: true, version: 0, rows });
     },
     detail: async (id) => {
       if (!details.has(id)) await load(`data/details-${Math.floor((id - 1) / data.chunk)}.js`);
@@ -74,6 +62,7 @@ export function exported(data: Exported): Source {
       return detail;
     },
     preview: () => Promise.reject(new Error("An export converts nothing.")),
+    exports: null,
   };
 }
 
@@ -95,15 +84,26 @@ function select(data: Exported, query: Query): Row[] {
       (!query.errorCode || row.errorCode === query.errorCode) &&
       (!query.model || row.model === query.model) &&
       (!query.label || row.labels.includes(query.label)) &&
+      within(row.duration, query.minSeconds, query.maxSeconds) &&
+      within(row.score, query.minScore, query.maxScore) &&
       words.every((word) => data.texts[number]?.includes(word)),
   );
   return found.sort(ORDERS[query.sort]);
 }
 
+function within(value: number | null, least: number | null, most: number | null): boolean {
+  if (least === null && most === null) return true;
+  return value !== null && (least === null || value >= least) && (most === null || value <= most);
+}
+
 const compare = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0);
+const greatest = (one: number | null, other: number | null) => (other ?? -Infinity) - (one ?? -Infinity) || 0;
 const ORDERS: Record<Query["sort"], (one: Row, other: Row) => number> = {
   newest: (one, other) => compare(other.timestamp, one.timestamp) || other.id - one.id,
   oldest: (one, other) => compare(one.timestamp, other.timestamp) || one.id - other.id,
   name: (one, other) => compare(one.name, other.name) || compare(one.timestamp, other.timestamp) || one.id - other.id,
   model: (one, other) => compare(one.model, other.model) || compare(one.name, other.name) || one.id - other.id,
+  slowest: (one, other) => greatest(one.duration, other.duration) || one.id - other.id,
+  dearest: (one, other) => greatest(one.dollars, other.dollars) || one.id - other.id,
+  score: (one, other) => greatest(one.score, other.score) || one.id - other.id,
 };

@@ -1,6 +1,6 @@
-// What the page receives: the models of cosmos_batch/console/records.py.
+// What the page receives: the models of records.py and run_records.py in cosmos_batch/console.
 
-export type Sort = "newest" | "oldest" | "name" | "model";
+export type Sort = "newest" | "oldest" | "name" | "model" | "slowest" | "dearest" | "score";
 export type Status = "" | "succeeded" | "failed";
 
 export interface Row {
@@ -15,7 +15,14 @@ export interface Row {
   errorCode: string | null;
   labels: string[];
   events: number;
+  remedy: string | null;
+  item: string;
+  variant: string;
+  duration: number | null;
+  dollars: number | null;
+  score: number | null;
   poster: string | null;
+  media: string | null;
 }
 
 export interface Query {
@@ -24,11 +31,29 @@ export interface Query {
   errorCode: string;
   model: string;
   label: string;
+  minSeconds: number | null;
+  maxSeconds: number | null;
+  minScore: number | null;
+  maxScore: number | null;
   sort: Sort;
 }
 
+export const EVERYTHING: Query = {
+  search: "",
+  status: "",
+  errorCode: "",
+  model: "",
+  label: "",
+  minSeconds: null,
+  maxSeconds: null,
+  minScore: null,
+  maxScore: null,
+  sort: "newest",
+};
+
 export interface Rows {
   total: number;
+  exact: boolean;
   version: number;
   rows: Row[];
 }
@@ -43,14 +68,113 @@ export interface State {
   found: number;
   lookedAt: number;
   documents: number;
+  version: number;
   done: boolean;
+  grows: boolean;
   problem: string | null;
   succeeded: number;
   failed: number;
   errorCodes: Facet[];
   models: Facet[];
   labels: Facet[];
+  failures: FailureKind[];
+  scored: boolean;
   exported: boolean;
+}
+
+export interface FailureKind {
+  code: string;
+  count: number;
+  example: string;
+  message: string;
+  remedy: string;
+}
+
+export interface Home {
+  view: string;
+  hasRuns: boolean;
+}
+
+// Documents that a person has chosen: by their numbers, or all that a query finds.
+export interface Selection {
+  items: number[] | null;
+  query: Query | null;
+}
+
+export interface ExportRequest {
+  selection: Selection;
+  media: boolean;
+}
+
+export interface Exported {
+  url: string;
+  documents: number;
+  bytes: number;
+}
+
+export type Action = "cancel" | "resume" | "retry";
+
+export interface RunLine {
+  id: string;
+  state: string;
+  over: boolean;
+  pipelines: string[];
+  origin: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  items: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  reused: number;
+  inFlight: number;
+  waiting: number;
+  gpuSeconds: number;
+  dollars: number;
+  maxDollars: number | null;
+  reason: string | null;
+}
+
+export interface RunList {
+  runs: RunLine[];
+  hasMore: boolean;
+}
+
+export interface WorkerLine {
+  id: string;
+  pipeline: string;
+  doing: string;
+  since: string | null;
+  completed: number;
+}
+
+export interface Blocker {
+  pipeline: string;
+  code: string;
+  message: string;
+  remedy: string;
+  nextTry: string;
+}
+
+export interface Live {
+  itemsPerSecond: number;
+  secondsLeft: number | null;
+  workers: WorkerLine[];
+  blockers: Blocker[];
+  waits: string[];
+}
+
+export interface RunOverview {
+  run: RunLine;
+  prompt: string;
+  quantiles: Record<string, number>;
+  actions: Action[];
+  live: Live | null;
+}
+
+export interface Started {
+  run: string;
+  items: number;
 }
 
 export interface Span {
@@ -117,6 +241,9 @@ export interface Detail {
   frameTimes: number[];
   frameSheet: FrameSheet | null;
   timings: Record<string, number>;
+  gpuSeconds: number | null;
+  dollars: number | null;
+  reused: boolean;
   document: unknown;
 }
 

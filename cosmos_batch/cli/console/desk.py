@@ -1,0 +1,78 @@
+"""Answers what the console asks about the runs of a deployment, with the code of the commands on runs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from cosmos_batch.cli.console.live_run import LiveRuns
+from cosmos_batch.cli.console.run_lines import actions_of, run_line
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall, explain
+from cosmos_batch.cli.runs.executions import cancel_run, resume_run
+from cosmos_batch.cli.runs.retry_run import retry_run
+from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
+from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.console.run_desk import RefusalError
+from cosmos_batch.console.run_records import RunList, RunOverview, Started
+from cosmos_batch.contract.error import Error
+
+CANCELLED = Error(
+    code="Cancelled",
+    message="The run was stopped in the console.",
+    remedy="`cosmos-batch runs resume` or the console goes on with it.",
+)
+
+
+class DeployedRuns:
+    """The runs of a deployment, reached with the person's own credentials."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._live = LiveRuns(deployment)
+
+    def runs(self, limit: int) -> RunList:
+        with refusals():
+            rows = list(islice(self._deployment.runs.list(), limit + 1))
+            states = [quick_run_snapshot(self._deployment, row) for row in rows[:limit]]
+            return RunList(runs=[run_line(state) for state in states], has_more=len(rows) > limit)
+
+    def overview(self, run: str) -> RunOverview:
+        with refusals():
+            state = read_run_snapshot(self._deployment, run)
+            objects = stored_run(self._deployment, run)
+            request = objects.request()
+            summary = objects.summary() if state.over else None
+            return RunOverview(
+                run=run_line(state),
+                prompt=request.prompt or "",
+                quantiles=summary.seconds_quantiles if summary else {},
+                actions=actions_of(state),
+                live=None if state.over or state.row is None else self._live.look(state),
+            )
+
+    def cancel(self, run: str) -> None:
+        with refusals():
+            if read_run_snapshot(self._deployment, run).row is None:
+                raise WrongCall(f"{run} has not begun.", "Resume it, or leave it: it costs nothing.")
+            cancel_run(self._deployment, run, CANCELLED)
+
+    def resume(self, run: str, max_dollars: float | None) -> None:
+        with refusals():
+            resume_run(self._deployment, run, max_dollars)
+
+    def retry(self, run: str, items: Sequence[str]) -> Started:
+        with refusals():
+            new, count = retry_run(self._deployment, run, codes=(), items=items)
+            return Started(run=new, items=count)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn errors that a command would print into ones that the page shows. Defects pass."""
+    try:
+        yield
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        raise RefusalError(explained) from error

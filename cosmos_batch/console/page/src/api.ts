@@ -1,0 +1,84 @@
+// Requests to the console that serves this page.
+
+import { useEffect, useRef, useState } from "react";
+
+export async function ask<Answer>(url: string, options: RequestInit = {}): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await fetch(url, options);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Error("The console does not answer any more. Start it again with the command that you have used.", {
+      cause: error,
+    });
+  }
+  const answer: unknown = response.status === 204 ? null : await response.json();
+  if (!response.ok) throw new Error((answer as { message: string }).message);
+  return answer as Answer;
+}
+
+export function send<Answer>(url: string, body: unknown): Promise<Answer> {
+  return ask(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+// Exchanges the token of the URL for a cookie, and takes it out of the URL.
+export async function signIn(): Promise<void> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (!token) return;
+  history.replaceState(null, "", location.pathname);
+  await send("/api/session", { token });
+}
+
+export function messageOf(caught: unknown): string {
+  return caught instanceof Error ? caught.message : String(caught);
+}
+
+export interface Polled<Value> {
+  value: Value | null;
+  error: string | null;
+  again(): void;
+}
+
+// Asks for something again and again: `pause` says after how many milliseconds, or null for never. After an error it
+// goes on, because a network comes back.
+export function usePolled<Value>(
+  key: string,
+  fetchValue: () => Promise<Value>,
+  pause: (value: Value) => number | null,
+): Polled<Value> {
+  const [value, setValue] = useState<{ key: string; value: Value } | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [round, setRound] = useState(0);
+  const latest = useRef({ fetchValue, pause });
+  latest.current = { fetchValue, pause };
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let ended = false;
+    const poll = async () => {
+      let wait: number | null = RETRY;
+      try {
+        const found = await latest.current.fetchValue();
+        if (ended) return;
+        setValue({ key, value: found });
+        setError(null);
+        wait = latest.current.pause(found);
+      } catch (caught) {
+        if (ended) return;
+        setError(messageOf(caught));
+      }
+      if (wait !== null) timer = setTimeout(poll, wait);
+    };
+    void poll();
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+    };
+  }, [key, round]);
+  return { value: value?.key === key ? value.value : null, error, again: () => setRound((one) => one + 1) };
+}
+
+const RETRY = 5000; // milliseconds after an error

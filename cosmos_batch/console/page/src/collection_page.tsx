@@ -1,0 +1,47 @@
+import Alert from "@cloudscape-design/components/alert";
+import { type ReactNode, useEffect, useState } from "react";
+import { usePolled } from "./api";
+import { Waiting } from "./app";
+import { Grid, type View } from "./grid";
+import { ItemPage } from "./item";
+import type { Source } from "./source";
+import { EVERYTHING, type Selection, type State } from "./types";
+
+const READING = 500; // milliseconds between two looks, while documents are read
+const GROWING = 2000; // and while more of them may come
+
+interface CollectionPageProps {
+  source: Source;
+  // The hash of the collection, below which its items have theirs.
+  base: string;
+  // The number of the item that is open, or null.
+  item: number | null;
+  onTitle?: (title: string) => void;
+  // What stands above the grid.
+  above?: (state: State) => ReactNode;
+  onRetry?: ((selection: Selection) => Promise<void>) | undefined;
+}
+
+// The documents of a collection, or one of them.
+export function CollectionPage({ source, base, item, onTitle, above, onRetry }: CollectionPageProps) {
+  const { value: state, error } = usePolled(base, () => source.state(), (found) =>
+    found.done ? (found.grows ? GROWING : null) : READING,
+  );
+  const [view, setView] = useState<View>({ query: EVERYTHING, offset: 0 });
+  const title = state?.title;
+  useEffect(() => {
+    if (title !== undefined) onTitle?.(title);
+  }, [title, onTitle]);
+  const problem = error ?? state?.problem;
+  return (
+    <>
+      {problem && <Alert type="error">{problem}</Alert>}
+      {!state && !error && <Waiting />}
+      {state && item === null && above?.(state)}
+      {state && item === null && (
+        <Grid source={source} base={base} state={state} view={view} setView={setView} onRetry={onRetry} />
+      )}
+      {state && item !== null && <ItemPage key={item} source={source} base={base} id={item} />}
+    </>
+  );
+}

@@ -1,0 +1,48 @@
+import Alert from "@cloudscape-design/components/alert";
+import { longDuration, utc } from "./format";
+import type { Live, RunLine } from "./types";
+
+// What happens in a run at this moment.
+export function LivePanel({ live, run }: { live: Live; run: RunLine }) {
+  return (
+    <section aria-label="Live" className="live">
+      {live.blockers.map((blocker) => (
+        <Alert key={blocker.pipeline} type="warning" header={`${blocker.pipeline}: no worker can serve (${blocker.code})`}>
+          <div className="spoken">{blocker.message}</div>
+          <div className="spoken">{blocker.remedy}</div>
+          <div>{blocker.nextTry}</div>
+        </Alert>
+      ))}
+      <div className="rate" role="status">
+        {speed(live, run)}
+        {live.waits.map((wait) => (
+          <span key={wait}>{wait}</span>
+        ))}
+      </div>
+      {live.workers.length === 0 && <div>No worker yet.</div>}
+      <ul className="workers" aria-label="Workers">
+        {live.workers.map((worker) => (
+          <li key={worker.id}>
+            <strong>{worker.doing}</strong> since {utc(worker.since)}: {worker.pipeline},{" "}
+            {worker.completed.toLocaleString("en")} answered <span className="faint">{worker.id}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function speed(live: Live, run: RunLine) {
+  if (!live.itemsPerSecond) return <span>No item has ended yet.</span>;
+  const rate =
+    live.itemsPerSecond >= 0.5
+      ? `${live.itemsPerSecond.toFixed(1)} items a second`
+      : `${(live.itemsPerSecond * 60).toFixed(1)} items a minute`;
+  const left = live.secondsLeft === null ? "" : `, about ${longDuration(live.secondsLeft)} left`;
+  return (
+    <span>
+      {rate}
+      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours.
+    </span>
+  );
+}

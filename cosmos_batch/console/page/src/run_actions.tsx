@@ -1,0 +1,76 @@
+import Box from "@cloudscape-design/components/box";
+import Button from "@cloudscape-design/components/button";
+import FormField from "@cloudscape-design/components/form-field";
+import Input from "@cloudscape-design/components/input";
+import Modal from "@cloudscape-design/components/modal";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import { useState } from "react";
+import { count } from "./format";
+import type { Action, RunOverview } from "./types";
+
+interface RunActionsProps {
+  overview: RunOverview;
+  onCancel: () => Promise<void>;
+  onResume: (maxDollars: number | null) => Promise<void>;
+  onRetry: () => Promise<void>;
+}
+
+const LABELS: Record<Action, string> = { cancel: "Cancel the run", resume: "Resume", retry: "Retry what failed" };
+
+// What can be done with a run now. Each is confirmed first, because it stops work or costs something.
+export function RunActions({ overview, onCancel, onResume, onRetry }: RunActionsProps) {
+  const [asked, setAsked] = useState<Action | null>(null);
+  const [budget, setBudget] = useState("");
+  const [busy, setBusy] = useState(false);
+  const { run } = overview;
+  const perform = async (action: Action) => {
+    setBusy(true);
+    const maxDollars = Number(budget) > 0 ? Number(budget) : null;
+    await { cancel: onCancel, resume: () => onResume(maxDollars), retry: onRetry }[action]();
+    setBusy(false);
+    setAsked(null);
+  };
+  return (
+    <div className="actions">
+      {overview.actions.map((action) => (
+        <Button key={action} onClick={() => setAsked(action)}>
+          {LABELS[action]}
+        </Button>
+      ))}
+      {asked && (
+        <Modal
+          visible
+          header={LABELS[asked]}
+          closeAriaLabel="Close"
+          onDismiss={() => setAsked(null)}
+          footer={
+            <Box float="right">
+              <SpaceBetween direction="horizontal" size="xs">
+                <Button variant="link" onClick={() => setAsked(null)}>
+                  Back
+                </Button>
+                <Button variant="primary" loading={busy} onClick={() => void perform(asked)}>
+                  {LABELS[asked]}
+                </Button>
+              </SpaceBetween>
+            </Box>
+          }
+        >
+          {asked === "cancel" && (
+            <p>What waits is not asked, and what is under way is dropped. Answers stay, and the run can be resumed.</p>
+          )}
+          {asked === "retry" && (
+            <p>
+              A new run asks again about {count(run.failed + run.cancelled, "item")}. What they cost is like before.
+            </p>
+          )}
+          {asked === "resume" && (
+            <FormField label="Another budget in dollars" description="Empty: the budget of the run stays.">
+              <Input type="number" inputMode="decimal" value={budget} onChange={({ detail }) => setBudget(detail.value)} />
+            </FormField>
+          )}
+        </Modal>
+      )}
+    </div>
+  );
+}

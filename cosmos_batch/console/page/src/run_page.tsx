@@ -1,0 +1,83 @@
+import Alert from "@cloudscape-design/components/alert";
+import { useEffect, useMemo, useState } from "react";
+import { ask, messageOf, send, usePolled } from "./api";
+import { CollectionPage } from "./collection_page";
+import { LivePanel } from "./live";
+import { RunActions } from "./run_actions";
+import { ProgressStrip, StateBadge } from "./run_state";
+import { RunSummary } from "./run_summary";
+import { viewOf } from "./source";
+import type { RunOverview, Selection, Started, State } from "./types";
+
+const GOING_ON = 1500; // milliseconds between two looks, while the run goes on
+const QUIET = 10000;
+
+interface RunPageProps {
+  run: string;
+  // What follows the run in the URL: nothing, `live`, or `item` and a number.
+  place: string[];
+  onTitle: (title: string) => void;
+}
+
+// A run: how far it is, what can be done with it, and its items.
+export function RunPage({ run, place, onTitle }: RunPageProps) {
+  const source = useMemo(() => viewOf(run), [run]);
+  const url = `/api/runs/${encodeURIComponent(run)}`;
+  const base = `#/runs/${encodeURIComponent(run)}`;
+  const overview = usePolled<RunOverview>(
+    run,
+    () => ask(url),
+    (found) => (found.run.over ? QUIET : GOING_ON),
+  );
+  const { value, error } = overview;
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => onTitle(run), [run, onTitle]);
+
+  const act = async (what: () => Promise<void>) => {
+      setProblem(null);
+      try {
+        await what();
+      } catch (caught) {
+        setProblem(messageOf(caught));
+      }
+    overview.again();
+  };
+  const retry = (selection: Selection | null) =>
+    act(async () => {
+      const started = await send<Started>(`${url}/retry`, { selection });
+      location.hash = `#/runs/${encodeURIComponent(started.run)}`;
+    });
+
+  const item = place[0] === "item" ? Number(place[1]) : null;
+  const above = (state: State) => (
+    <section aria-label="Run" className="run">
+      {(problem ?? error) && <Alert type="error">{problem ?? error}</Alert>}
+      {value && (
+        <>
+          <div className="run-line">
+            <StateBadge run={value.run} />
+            <ProgressStrip run={value.run} />
+            <RunActions
+              overview={value}
+              onCancel={() => act(() => send(`${url}/cancel`, {}))}
+              onResume={(maxDollars) => act(() => send(`${url}/resume`, { maxDollars }))}
+              onRetry={() => retry(null)}
+            />
+          </div>
+          {value.run.reason && <div className="spoken">{value.run.reason}</div>}
+          {value.live && <LivePanel live={value.live} run={value.run} />}
+          <RunSummary overview={value} state={state} />
+        </>
+      )}
+    </section>
+  );
+  return (
+    <CollectionPage
+      source={source}
+      base={base}
+      item={item}
+      above={above}
+      onRetry={value?.actions.includes("retry") ? retry : undefined}
+    />
+  );
+}

@@ -1,0 +1,62 @@
+"""Requests and answers in JSON, and media files of which a player asks for ranges."""
+
+import re
+from typing import TypeVar
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from cosmos_batch.console.collection import MediaFile
+from cosmos_batch.console.folder import LocalMedia
+from cosmos_batch.console.guard import MEDIA_POLICY
+from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.error import explain
+
+MEDIA_HEADERS = {"content-security-policy": MEDIA_POLICY, "cache-control": "private, max-age=3600"}
+_BODY_LIMIT = 16 << 20  # bytes of a request
+
+Body = TypeVar("Body", bound=Model)
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+def json_response(model: Model) -> Response:
+    """Return a model as JSON."""
+    return Response(model.model_dump_json(), media_type="application/json")
+
+
+def media_response(media: MediaFile, content_type: str, range_header: str | None) -> Response:
+    """Return a media file, or the part of it that a player asks for; only that part is read."""
+    if isinstance(media, LocalMedia):
+        return FileResponse(media.path, media_type=content_type, headers=MEDIA_HEADERS)
+    size = media.size
+    asked = _RANGE.fullmatch(range_header or "")
+    if asked is None:
+        headers = {**MEDIA_HEADERS, "accept-ranges": "bytes", "content-length": str(size)}
+        return StreamingResponse(media.part(0, size), media_type=content_type, headers=headers)
+    first, last = asked.groups()
+    start = int(first) if first else max(0, size - int(last or 0))
+    end = min(size, int(last) + 1) if first and last else size
+    if start >= end:
+        return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
+    headers = {
+        **MEDIA_HEADERS,
+        "accept-ranges": "bytes",
+        "content-length": str(end - start),
+        "content-range": f"bytes {start}-{end - 1}/{size}",
+    }
+    return StreamingResponse(media.part(start, end), 206, headers, content_type)
+
+
+async def read_body(request: Request, model: type[Body]) -> Body:
+    """Return the JSON that the page has sent. Raises HTTPException where it is too long or wrong."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _BODY_LIMIT:
+            raise HTTPException(413, "The request is too long.")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(400, explain(error)) from error

@@ -1,0 +1,66 @@
+"""The answers to requests about runs: the list, one of them, and what a person does with it."""
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cosmos_batch.console.console import Console
+from cosmos_batch.console.records import Selection
+from cosmos_batch.console.responses import json_response, read_body
+from cosmos_batch.console.run_desk import RunDesk
+from cosmos_batch.console.run_records import NoContent, ResumeRequest, RetryRequest
+
+_RUNS = 50
+
+
+class RunAnswers:
+    """The endpoints. Those without `async` run in threads."""
+
+    def __init__(self, console: Console, desk: RunDesk) -> None:
+        self._console = console
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        """Return the routes of all endpoints."""
+        one = "/api/runs/{run}"
+        return [
+            Route("/api/runs", self.runs),
+            Route(one, self.overview),
+            Route(f"{one}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{one}/resume", self.resume, methods=["POST"]),
+            Route(f"{one}/retry", self.retry, methods=["POST"]),
+        ]
+
+    def runs(self, request: Request) -> Response:
+        limit = request.query_params.get("limit", str(_RUNS))
+        if not limit.isdecimal() or not 0 < int(limit) <= 10_000:
+            raise HTTPException(400, "limit is a number of runs")
+        return json_response(self._desk.runs(int(limit)))
+
+    def overview(self, request: Request) -> Response:
+        return json_response(self._desk.overview(request.path_params["run"]))
+
+    async def cancel(self, request: Request) -> Response:
+        await read_body(request, NoContent)
+        await to_thread.run_sync(self._desk.cancel, request.path_params["run"])
+        return Response(status_code=204)
+
+    async def resume(self, request: Request) -> Response:
+        body = await read_body(request, ResumeRequest)
+        await to_thread.run_sync(self._desk.resume, request.path_params["run"], body.max_dollars)
+        return Response(status_code=204)
+
+    async def retry(self, request: Request) -> Response:
+        body = await read_body(request, RetryRequest)
+        return await to_thread.run_sync(self._retry, request.path_params["run"], body.selection)
+
+    def _retry(self, run: str, selection: Selection | None) -> Response:
+        view = self._console.view(run)
+        if selection is None or view is None:
+            return json_response(self._desk.retry(run, []))
+        failed = [row.item for row in view.selected(selection) if row.kind == "error"]
+        if not failed:
+            raise HTTPException(409, "None of the selected items has failed.")
+        return json_response(self._desk.retry(run, failed))

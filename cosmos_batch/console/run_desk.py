@@ -1,0 +1,29 @@
+"""What the console asks of a deployment about its runs. `cosmos_batch.cli.console` answers with the commands' code."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cosmos_batch.console.run_records import RunList, RunOverview, Started
+
+
+class RefusalError(Exception):
+    """Something cannot be done, for a reason that the person is told, with what to do about it."""
+
+
+class RunDesk(Protocol):
+    """The runs of a deployment. Every method raises RefusalError where it cannot do what it is asked for."""
+
+    def runs(self, limit: int) -> RunList:
+        """Return the latest runs, the newest first."""
+
+    def overview(self, run: str) -> RunOverview:
+        """Return how a run is now."""
+
+    def cancel(self, run: str) -> None:
+        """Stop a run."""
+
+    def resume(self, run: str, max_dollars: float | None) -> None:
+        """Go on with a run."""
+
+    def retry(self, run: str, items: Sequence[str]) -> Started:
+        """Start a new run over the items of a run that have failed: over those with these ids, or all if none is."""

@@ -1,0 +1,103 @@
+"""Runs as the page receives them, and what it sends to act on them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from cosmos_batch.console.records import Selection
+from cosmos_batch.contract.base import Model
+
+Action = Literal["cancel", "resume", "retry"]
+
+
+class RunLine(Model):
+    """How far a run is, and what it has cost."""
+
+    id: str
+    state: str = Field(description="As a person reads it, such as RUNNING or NOT BEGUN")
+    over: bool = Field(description="Whether it has ended, or is held until a person resumes it")
+    pipelines: list[str]
+    origin: str = Field(description="Its inputs as the caller named them")
+    started_at: str | None = Field(description="ISO 8601, UTC")
+    ended_at: str | None
+    items: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    reused: int
+    in_flight: int
+    waiting: int
+    gpu_seconds: float
+    dollars: float
+    max_dollars: float | None
+    reason: str | None = Field(description="Why it is held, cancelled or failed, in a sentence")
+
+
+class RunList(Model):
+    """The latest runs."""
+
+    runs: list[RunLine]
+    has_more: bool
+
+
+class WorkerLine(Model):
+    """What a worker does."""
+
+    id: str
+    pipeline: str
+    doing: str = Field(description="Such as: loading the model")
+    since: str | None = Field(description="ISO 8601, UTC")
+    completed: int = Field(description="The number of items that it has answered")
+
+
+class Blocker(Model):
+    """Why no worker of a pipeline serves."""
+
+    pipeline: str
+    code: str
+    message: str
+    remedy: str
+    next_try: str
+
+
+class Live(Model):
+    """What happens in a run at this moment."""
+
+    items_per_second: float = Field(description="Measured over the last minutes; 0 while it is not known")
+    seconds_left: float | None
+    workers: list[WorkerLine]
+    blockers: list[Blocker]
+    waits: list[str] = Field(description="What waits, and for what, in sentences")
+
+
+class RunOverview(Model):
+    """All that the page shows of a run besides its items."""
+
+    run: RunLine
+    prompt: str
+    quantiles: dict[str, float] = Field(description="Seconds of one item, once the run has ended")
+    actions: list[Action] = Field(description="What a person can do with it now")
+    live: Live | None = Field(description="None once the run is over")
+
+
+class RetryRequest(Model):
+    """What to ask again in a new run: everything that failed, or what failed among some documents."""
+
+    selection: Selection | None = None
+
+
+class ResumeRequest(Model):
+    """How to go on with a run."""
+
+    max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Another budget")
+
+
+class Started(Model):
+    """A run that was started."""
+
+    run: str
+    items: int
+
+
+class NoContent(Model):
+    """A request without anything to say."""
