@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Lock
 
 from cosmos_batch.console.collection import Entry
-from cosmos_batch.console.queries import Results, connect
-from cosmos_batch.console.records import Facet, FailureKind, Query, Row, Rows
+from cosmos_batch.console.queries import QueryResults, connect
+from cosmos_batch.console.records import Facet, FailureGroup, Query, Row, Rows
 
 _SHOWN = 400  # characters of a prompt or answer in the grid
 _SEARCHED = 20_000  # characters of a document that the search looks at
@@ -52,7 +52,7 @@ class DocumentIndex:
         self._writer = connect(file)
         self._writer.executescript(_TABLES)
         self._reader = connect(file)
-        self._results = Results(file)
+        self._results = QueryResults(file)
         self._last = 0
         self.count = 0
         self.version = 0  # grows with each change
@@ -160,7 +160,7 @@ class DocumentIndex:
         with self._lock:
             return int(self._reader.execute("SELECT COUNT(*) FROM items WHERE kind = 'error'").fetchone()[0])
 
-    def failures(self) -> list[FailureKind]:
+    def failures(self) -> list[FailureGroup]:
         """Return the kinds of failures, the most frequent first."""
         kinds = "SELECT error_code, COUNT(*), MIN(id) FROM items WHERE kind = 'error' GROUP BY 1 ORDER BY 2 DESC, 1"
         with self._lock:
@@ -168,7 +168,7 @@ class DocumentIndex:
             select = "SELECT name, answer, remedy FROM items WHERE id = ?"
             examples = [self._reader.execute(select, (example,)).fetchone() for _, _, example in found]
         return [
-            FailureKind(code=code, count=count, example=name, message=message, remedy=remedy)
+            FailureGroup(code=code, count=count, example=name, message=message, remedy=remedy)
             for (code, count, _), (name, message, remedy) in zip(found, examples, strict=True)
         ]
 

@@ -40,7 +40,7 @@ class Part(NamedTuple):
     exact: bool
 
 
-class Results:
+class QueryResults:
     """The results of the last queries."""
 
     def __init__(self, file: Path) -> None:

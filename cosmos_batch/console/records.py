@@ -51,7 +51,7 @@ class Query(Model):
     sort: Sort = "newest"
 
 
-class Selection(Model):
+class ChosenDocuments(Model):
     """The documents that a person has chosen: by their numbers, or all that a query finds."""
 
     items: list[int] | None = Field(default=None, max_length=10_000)
@@ -61,7 +61,7 @@ class Selection(Model):
 class ExportRequest(Model):
     """What to export."""
 
-    selection: Selection
+    selection: ChosenDocuments
     media: bool = Field(description="Whether videos and images are copied too, not only their posters")
 
 
@@ -96,7 +96,7 @@ class Home(Model):
     has_runs: bool = Field(description="Whether a deployment was opened, and not a folder")
 
 
-class FailureKind(Model):
+class FailureGroup(Model):
     """The failed documents with one code, and one of them as an example."""
 
     code: str
@@ -122,7 +122,7 @@ class State(Model):
     error_codes: list[Facet]
     models: list[Facet]
     labels: list[Facet] = Field(description="The most frequent ones")
-    failures: list[FailureKind] = Field(default_factory=list, description="The most frequent first")
+    failures: list[FailureGroup] = Field(default_factory=list, description="The most frequent first")
     scored: bool = Field(default=False, description="Whether an answer has a score")
     exported: bool = Field(default=False, description="True in static files")
 

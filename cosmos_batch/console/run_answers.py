@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cosmos_batch.console.console import Console
-from cosmos_batch.console.records import Selection
+from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.console.responses import json_response, read_body
 from cosmos_batch.console.run_desk import RunDesk
 from cosmos_batch.console.run_records import NoContent, ResumeRequest, RetryRequest
@@ -56,7 +56,7 @@ class RunAnswers:
         body = await read_body(request, RetryRequest)
         return await to_thread.run_sync(self._retry, request.path_params["run"], body.selection)
 
-    def _retry(self, run: str, selection: Selection | None) -> Response:
+    def _retry(self, run: str, selection: ChosenDocuments | None) -> Response:
         view = self._console.view(run)
         if selection is None or view is None:
             return json_response(self._desk.retry(run, []))

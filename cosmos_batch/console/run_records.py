@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cosmos_batch.console.records import Selection
+from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.contract.base import Model
 
 Action = Literal["cancel", "resume", "retry"]
@@ -60,7 +60,7 @@ class Blocker(Model):
     next_try: str
 
 
-class Live(Model):
+class RunActivity(Model):
     """What happens in a run at this moment."""
 
     items_per_second: float = Field(description="Measured over the last minutes; 0 while it is not known")
@@ -77,13 +77,13 @@ class RunOverview(Model):
     prompt: str
     quantiles: dict[str, float] = Field(description="Seconds of one item, once the run has ended")
     actions: list[Action] = Field(description="What a person can do with it now")
-    live: Live | None = Field(description="None once the run is over")
+    live: RunActivity | None = Field(description="None once the run is over")
 
 
 class RetryRequest(Model):
     """What to ask again in a new run: everything that failed, or what failed among some documents."""
 
-    selection: Selection | None = None
+    selection: ChosenDocuments | None = None
 
 
 class ResumeRequest(Model):

@@ -7,7 +7,7 @@ from pathlib import Path
 from cosmos_batch.console.collection import Collection
 from cosmos_batch.console.details import Details
 from cosmos_batch.console.index import DocumentIndex
-from cosmos_batch.console.records import Query, Row, Selection
+from cosmos_batch.console.records import ChosenDocuments, Query, Row
 from cosmos_batch.console.scanning import Scan
 
 VIEWS = "/api/views"  # below which each view has its URL
@@ -23,13 +23,13 @@ class View:
         self.details = Details(collection, self.index)
         self.scan.start()
 
-    def chosen(self, selection: Selection) -> list[int]:
+    def chosen(self, selection: ChosenDocuments) -> list[int]:
         """Return the numbers of the documents that a person has chosen."""
         if selection.items is not None:
             return selection.items
         return self.index.ids(selection.query or Query())
 
-    def selected(self, selection: Selection) -> Iterator[Row]:
+    def selected(self, selection: ChosenDocuments) -> Iterator[Row]:
         """Yield the rows of the documents that a person has chosen."""
         for item in self.chosen(selection):
             row = self.index.row(item)

@@ -9,7 +9,7 @@ from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import ItemRate
 from cosmos_batch.cli.runs.wording import WORKER_STATES
 from cosmos_batch.cli.worker_failures import find_worker_failure
-from cosmos_batch.console.run_records import Blocker, Live, WorkerLine
+from cosmos_batch.console.run_records import Blocker, RunActivity, WorkerLine
 from cosmos_batch.state import WorkerRow
 
 _PACES_KEPT = 50  # runs whose rate is measured
@@ -24,14 +24,14 @@ class LiveRuns:
         self._lock = Lock()
         self._paces: dict[str, ItemRate] = {}
 
-    def look(self, state: RunSnapshot) -> Live:
+    def look(self, state: RunSnapshot) -> RunActivity:
         """Return what happens in a run that has begun and is not over."""
         assert state.row is not None, "it has begun"
         counts, rate = state.counts, self._rate(state)
         workers = [worker for pipeline in state.row.pipelines for worker in self._workers(pipeline)]
         blockers = [blocker for pipeline in state.row.pipelines for blocker in self._blockers(pipeline)]
         left = counts.items - counts.done
-        return Live(
+        return RunActivity(
             items_per_second=rate,
             seconds_left=left / rate if rate and left else None,
             workers=workers,
