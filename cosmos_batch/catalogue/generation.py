@@ -13,7 +13,7 @@ Sources, where a table names no other:
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Medium
@@ -39,6 +39,10 @@ class ModeRules:
         Whether the mode reads or predicts actions.
     guidance_interval
         The timesteps, counted down from 1000, in which guidance applies; None applies it in all of them.
+    frames
+        The length of a video without `numFrames`.
+    system_prompt
+        Whether the system prompt precedes the prompt.
     """
 
     title: str
@@ -50,6 +54,8 @@ class ModeRules:
     sound: bool = False
     action: bool = False
     guidance_interval: tuple[float, float] | None = None
+    frames: int = 189
+    system_prompt: bool = True
 
 
 MODES: dict[Mode, ModeRules] = {
@@ -63,10 +69,29 @@ MODES: dict[Mode, ModeRules] = {
     "policy": ModeRules("policy", ("image", "video"), 30, 1.0, 10.0, action=True),
 }
 
+# Cosmos3-Edge was trained with other settings, without a system prompt (`default_use_system_prompt` of its
+# `model_index.json`) and without sound. Its recipe for videos from images is of August 2026 (model card, and discussion
+# 62 there); for the other modes it has none, and these are vLLM-Omni's (`COSMOS3_EDGE_*` in `pipeline_cosmos3.py`,
+# 0.30.0).
+_EDGE: dict[Mode, ModeRules] = {
+    "t2i": replace(MODES["t2i"], system_prompt=False),
+    "t2v": replace(MODES["t2v"], guidance_scale=5.0, flow_shift=3.0, sound=False, system_prompt=False),
+    "i2v": replace(MODES["i2v"], steps=20, flow_shift=12.0, frames=121, sound=False, system_prompt=False),
+}
+_RULES_OF_PIPELINE: dict[str, dict[Mode, ModeRules]] = {"cosmos3-edge": _EDGE}
+
+
+def rules_of(pipeline: str, mode: Mode) -> ModeRules:
+    """Return the rules of a mode for one pipeline: the model's own where it has other ones than its family."""
+    return _RULES_OF_PIPELINE.get(pipeline, {}).get(mode, MODES[mode])
+
+
 # The modes in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that Super
 # continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3 shows
-# it (`v2v_super_noaudio`, `v2vs_super`). Both show actions and transfer with Nano only.
+# it (`v2v_super_noaudio`, `v2vs_super`). Both show actions and transfer with Nano only. Edge continues no videos and
+# follows no controls (`_validate_edge_generation_mode` of vLLM-Omni); NVIDIA recommends it for `i2v` and actions.
 MODES_OF_PIPELINE: dict[str, tuple[Mode, ...]] = {
+    "cosmos3-edge": ("t2i", "t2v", "i2v", "forward_dynamics", "inverse_dynamics", "policy"),
     "cosmos3-nano": tuple(MODES),
     "cosmos3-super": ("t2i", "t2v", "i2v", "v2v"),
     "cosmos3-super-text2image": ("t2i",),
@@ -130,7 +155,7 @@ SHORTEST_SIDE, LONGEST_SIDE = 32, 1360
 # The VAE compresses time by 4 after the first frame, so every video has 4k+1 frames.
 FRAME_STEP = 4
 SHORTEST_VIDEO = 1 + FRAME_STEP
-DEFAULT_FRAMES, DEFAULT_FPS = 189, 24.0
+DEFAULT_FPS = 24.0
 TRAINED_FPS = (10, 30)
 FEWEST_RECOMMENDED_FRAMES = 24  # `MIN_NUM_FRAMES` of Cosmos Framework (inference/args.py at 5eee9ed), which warns below
 

@@ -90,6 +90,19 @@ PIPELINES = (
         instance_types=("g6e.12xlarge", "g5.12xlarge"),
         context=REASONER_CONTEXT,
     ),
+    # The only model of Cosmos 3 that is not gated: it needs no Hugging Face token.
+    Pipeline(
+        id="cosmos3-edge-reason",
+        config_key="reasonEdge",
+        surface="reasoner",
+        model="nvidia/Cosmos3-Edge",
+        model_size="Edge",
+        min_gpu_memory_gb=24,
+        min_memory_gib=16,
+        gpus_per_worker=1,
+        instance_types=("g6e.12xlarge", "g5.12xlarge"),
+        context=REASONER_CONTEXT,
+    ),
     Pipeline(
         id="cosmos-reason2-8b",
         config_key="reason8B",
@@ -117,6 +130,19 @@ PIPELINES = (
         context=REASONER_CONTEXT,
     ),
     Pipeline(
+        id="cosmos-reason2-32b",
+        config_key="reason32B",
+        surface="reasoner",
+        model="nvidia/Cosmos-Reason2-32B",
+        model_size="32B",
+        min_gpu_memory_gb=48,
+        min_memory_gib=96,
+        gpus_per_worker=4,
+        instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        fallback_instance_types=("p5.48xlarge",),
+        context=REASONER_CONTEXT,
+    ),
+    Pipeline(
         id="cosmos3-super-reason",
         config_key="reasonSuper",
         surface="reasoner",
@@ -128,6 +154,17 @@ PIPELINES = (
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
         fallback_instance_types=("p5.48xlarge",),
         context=REASONER_CONTEXT,
+    ),
+    Pipeline(
+        id="cosmos3-edge",
+        config_key="edge4B",
+        surface="generator",
+        model="nvidia/Cosmos3-Edge",
+        model_size="Edge",
+        min_gpu_memory_gb=48,
+        min_memory_gib=24,
+        gpus_per_worker=1,
+        instance_types=("g6e.2xlarge", "g6e.4xlarge"),
     ),
     Pipeline(
         id="cosmos3-nano",
@@ -149,7 +186,7 @@ PIPELINES = (
     _super("cosmos3-super-image2video-4step", "superImage2Video4Step", "nvidia/Cosmos3-Super-Image2Video-4Step"),
 )
 
-COSMOS3_REASONERS = ("cosmos3-nano-reason", "cosmos3-super-reason")
+COSMOS3_REASONERS = ("cosmos3-edge-reason", "cosmos3-nano-reason", "cosmos3-super-reason")
 
 
 # A size in a model's name, such as NVIDIA's Cosmos-Reason2-32B, Cosmos3-Nano-Policy-DROID; of a NIM, cosmos-reason2-8b.

@@ -187,9 +187,15 @@ class ModelsReason(PipelineEntries):
     surface = "reasoner"
 
     reason_2b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason2B", description="Cosmos-Reason2 2B")
+    edge: ReasonerEntry = Field(
+        default_factory=ReasonerEntry, alias="reasonEdge", description="Cosmos 3 Edge, its reasoner; needs no token"
+    )
     reason_8b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason8B", description="Cosmos-Reason2 8B")
     nano: ReasonerEntry = Field(
         default_factory=ReasonerEntry, alias="reasonNano", description="Cosmos 3 Nano, its reasoner"
+    )
+    reason_32b: ReasonerEntry = Field(
+        default_factory=ReasonerEntry, alias="reason32B", description="Cosmos-Reason2 32B"
     )
     super: ReasonerEntry = Field(
         default_factory=ReasonerEntry, alias="reasonSuper", description="Cosmos 3 Super, its reasoner"
@@ -201,6 +207,11 @@ class ModelsOmni(PipelineEntries):
 
     surface = "generator"
 
+    edge: GeneratorEntry = Field(
+        default_factory=GeneratorEntry,
+        alias="edge4B",
+        description="Cosmos 3 Edge; only its guardrails need a token",
+    )
     nano: GeneratorEntry = Field(default_factory=GeneratorEntry, alias="nano16B", description="Cosmos 3 Nano")
     super: GeneratorEntry = Field(default_factory=GeneratorEntry, alias="super64B", description="Cosmos 3 Super")
     super_text2image: GeneratorEntry = Field(

@@ -14,9 +14,12 @@ from cosmos_batch.contract.job import Job
 # 832x480 with 189 frames in 62.2 s. What is an estimate says so.
 _H100_SECONDS = {
     "cosmos-reason2-2b": 0.076,
+    "cosmos3-edge-reason": 0.076,  # an estimate: its language model is as large as the 2B's
     "cosmos-reason2-8b": 0.152,
+    "cosmos-reason2-32b": 0.608,  # an estimate: four times as large as the 8B
     "cosmos3-nano-reason": 0.152,  # an estimate: its language model is as large as the 8B
     "cosmos3-super-reason": 0.608,  # an estimate: four times as large
+    "cosmos3-edge": 0.0026,  # an estimate: 0.22 times Nano's weights
     "cosmos3-nano": 0.0118,
     "cosmos3-super": 0.0495,  # an estimate, as the two below: 4.2 times Nano's weights
     "cosmos3-super-text2image": 0.0495,

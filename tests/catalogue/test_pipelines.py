@@ -17,12 +17,13 @@ BUFFERS = 0.63 * GIB
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a model from its published configuration (Qwen3-VL; Cosmos 3 has those of 8B and 32B).
+    """The shape of a model from its published configuration (Qwen3-VL; Nano and Super have those of 8B and 32B).
 
     `parameters` counts the language model, `vision` the vision encoder, which each GPU holds whole
     (`--mm-encoder-tp-mode data`). `working` is the memory in GiB that steps of 16,384 tokens take: peak activations,
     memory outside of torch, and CUDA graphs. vLLM 0.26 reported it on an H100 for the 2B (0.78 + 0.22 + 0.46) and the
-    8B (1.53 + 0.22 + 0.61); the value of the 32B is an estimate by its width and layers.
+    8B (1.53 + 0.22 + 0.61); the value of the 32B is an estimate by its width and layers,
+    and that of Edge, which is as large as the 2B, is the 2B's.
     """
 
     parameters: float
@@ -41,8 +42,10 @@ class Shape:
 
 SHAPES = {
     "cosmos-reason2-2b": Shape(1.72e9, 0.41e9, layers=28, heads=16, working=1.46),
+    "cosmos3-edge-reason": Shape(1.95e9, 0.49e9, layers=28, heads=16, working=1.46),
     "cosmos-reason2-8b": Shape(8.19e9, 0.58e9, layers=36, heads=32, working=2.36),
     "cosmos3-nano-reason": Shape(8.19e9, 0.58e9, layers=36, heads=32, working=2.36),
+    "cosmos-reason2-32b": Shape(32.76e9, 0.58e9, layers=64, heads=64, working=3.5),
     "cosmos3-super-reason": Shape(32.76e9, 0.58e9, layers=64, heads=64, working=3.5),
 }
 

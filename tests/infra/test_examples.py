@@ -159,7 +159,11 @@ def test_the_s3_endpoint_lets_our_calls_images_and_packages_through(name: str) -
     assert theirs["Action"] == "s3:GetObject"
 
 
-GENERATORS = ["cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video"]
+GENERATORS = [
+    "cosmos3-edge",
+    *("cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video"),
+    *("cosmos3-super-text2image-4step", "cosmos3-super-image2video-4step"),
+]
 GENERATOR_IDS = [name.replace("-", "") for name in GENERATORS]
 
 
@@ -208,7 +212,10 @@ class TestGenerators:
         assert asked("cosmos3super")["GPU"] == "4"
 
 
-REASONERS = ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "cosmos3-super-reason"]
+REASONERS = [
+    *("cosmos-reason2-2b", "cosmos3-edge-reason", "cosmos-reason2-8b"),
+    *("cosmos3-nano-reason", "cosmos-reason2-32b", "cosmos3-super-reason"),
+]
 
 
 def asked(pipeline: str) -> dict[str, str]:
@@ -223,7 +230,7 @@ def asked(pipeline: str) -> dict[str, str]:
 class TestReasoners:
     """Tests of the reasoners of `examples/everything.json`."""
 
-    @pytest.mark.parametrize(("pipeline", "gpus"), list(zip(REASONERS, "1114", strict=True)))
+    @pytest.mark.parametrize(("pipeline", "gpus"), list(zip(REASONERS, "111144", strict=True)))
     def test_a_gpu_is_one_replica_and_more_gpus_share_the_weights(self, pipeline: str, gpus: str) -> None:
         assert asked(pipeline.replace("-", ""))["GPU"] == gpus
 

@@ -27,6 +27,7 @@ def plans_of(enabled: EnabledPipeline) -> ParallelPlans:
 def test_the_generators_and_their_defaults() -> None:
     entries = parse_config("{}").app.pipelines.use_nvidia_cosmos3.models_omni
     assert [one.id for one in entries.pipelines()] == [
+        "cosmos3-edge",
         "cosmos3-nano", "cosmos3-super", "cosmos3-super-text2image", "cosmos3-super-image2video",
         "cosmos3-super-text2image-4step", "cosmos3-super-image2video-4step",
     ]  # fmt: skip

@@ -65,6 +65,7 @@ class Generation(Model):
     sound: bool
     guardrails: bool
     max_sequence_length: int | None = Field(description="Most tokens of a prompt; None: as many as the prompts have")
+    use_system_prompt: bool = Field(default=True, description="Never applies to modes with actions")
     use_resolution_template: bool
     use_duration_template: bool
     conditioning: Conditioning | None = None

@@ -2,7 +2,6 @@
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import (
-    DEFAULT_FRAMES,
     FEWEST_RECOMMENDED_FRAMES,
     FRAME_LIMIT,
     LONGEST_SIDE,
@@ -18,6 +17,7 @@ from cosmos_batch.catalogue.generation import (
     Size,
     nearest_size,
     round_up_frames,
+    rules_of,
     tier_of,
 )
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -28,6 +28,7 @@ from cosmos_batch.contract.generation.parameters import GenerationParameters
 # The tier of a request that sets no size, where it is not that of the other models: 720p, and 480p with actions. The
 # reasons and sources are in docs/decisions/042-the-models-own-defaults.md.
 _DEFAULT_TIER_OF_PIPELINE: dict[str, Resolution] = {
+    "cosmos3-edge": "480p",
     "cosmos3-super-text2image": "768p",
     "cosmos3-super-text2image-4step": "768p",
     "cosmos3-super-image2video-4step": "480p",
@@ -118,7 +119,7 @@ def refuse_size(size: Size, is_video: bool) -> None:
         )
 
 
-def settle_frames(requested: int | None, mode: Mode, tier: Resolution) -> int | None:
+def settle_frames(requested: int | None, mode: Mode, tier: Resolution, pipeline: Pipeline) -> int | None:
     """Return the number of frames, rounded up to 4k+1; None for a transfer that follows its control videos.
 
     Raises Failure (InvalidInput) for a number that the model cannot generate at this tier.
@@ -139,7 +140,7 @@ def settle_frames(requested: int | None, mode: Mode, tier: Resolution) -> int | 
                 f"Use {SHORTEST_VIDEO} to {TRANSFER_FRAME_LIMIT:,}.",
             )
         return None if requested is None else round_up_frames(requested)
-    frames = DEFAULT_FRAMES if requested is None else requested
+    frames = rules_of(pipeline.id, mode).frames if requested is None else requested
     refuse_frames(frames, tier)
     return round_up_frames(frames)
 

@@ -1,7 +1,7 @@
 """Estimate how much memory a generation takes on each GPU of a worker, and how much a host has.
 
-Weights by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames: with Diffusers at
-320x192, 832x480 and 1280x720 (`docs/benchmarks.md`), with vLLM-Omni at 832x480.
+Weights of Nano and Super by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames:
+with Diffusers at 320x192, 832x480 and 1280x720 (`docs/benchmarks.md`), with vLLM-Omni at 832x480.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,8 @@ CONTEXT_GIB = 1.0  # of each GPU, for the CUDA context
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
 WEIGHTS_GIB: dict[str, dict[int, float]] = {  # by model size and by the GPUs that share the weights
+    # By its shape: 2.82 billion weights in layers, which are shared, and 0.55 billion beside them, which are not.
+    "Edge": {1: 6.3, 2: 3.7, 4: 2.4, 8: 1.7},
     "Nano": {1: 28.3, 2: 15.3, 4: 8.9, 8: 5.6},
     "Super": {1: 119, 2: 61, 4: 32, 8: 17.5},
 }
@@ -28,7 +30,9 @@ RESIDENT_SHARE = 0.1  # of offloaded weights: the embeddings and the layers in u
 GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
 
 # The keys and values of a prompt are kept for all steps: layers x (key, value) x 8 heads x 128 x bfloat16.
-KEY_VALUE_GIB_PER_TOKEN = {"Nano": 36 * 2 * 8 * 128 * 2 / 2**30, "Super": 64 * 2 * 8 * 128 * 2 / 2**30}
+KEY_VALUE_GIB_PER_TOKEN = {
+    size: layers * 2 * 8 * 128 * 2 / 2**30 for size, layers in (("Edge", 28), ("Nano", 36), ("Super", 64))
+}
 
 # Megapixels of all frames together, and the peak GiB beside weights and VAE. Each GPU of a parallel plan needs all of
 # it, because each decodes the whole video with its VAE. Measured with Diffusers and with an input video to encode; text

@@ -13,6 +13,8 @@ from cosmos_batch.catalogue.generation import (
     MODES_OF_PIPELINE,
     TRAINED_FPS,
     Mode,
+    ModeRules,
+    rules_of,
 )
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
@@ -71,13 +73,13 @@ def settle(
     _refuse_parameters_of_other_modes(parameters, mode)
     if serving.fixed_steps is not None:
         refuse_undistilled_request(parameters, mode, serving.fixed_steps)
-    rules = MODES[mode]
+    rules = rules_of(pipeline.id, mode)
     prompts = settle_prompts(parameters, prompt, mode, serving.upsamples, guided=serving.fixed_steps is None)
     resolution, size = settle_size(parameters, mode, pipeline, medium, serving.max_resolution)
     tier = resolution or tier_of_admitted(size)
     action = settle_action(parameters, mode, tier) if rules.action else None
     transfer = settle_transfer(parameters, tier, has_input=medium is not None) if mode == "transfer" else None
-    frames = action.frames if action else settle_frames(parameters.num_frames, mode, tier)
+    frames = action.frames if action else settle_frames(parameters.num_frames, mode, tier, pipeline)
     fps = parameters.fps or (DOMAINS[action.domain_name].fps if action else None if transfer else DEFAULT_FPS)
     generation = Generation(
         mode=mode,
@@ -87,9 +89,10 @@ def settle(
         height=size.height if size else None,
         num_frames=frames,
         fps=fps,
-        **_settle_sampling(parameters, mode, transfer, serving.fixed_steps),
+        **_settle_sampling(parameters, rules, transfer, serving.fixed_steps),
         seed=draw_seed(job_id) if parameters.seed is None else parameters.seed,
-        sound=_settle_sound(parameters.sound, mode),
+        sound=_settle_sound(parameters.sound, mode, pipeline),
+        use_system_prompt=rules.system_prompt,
         guardrails=_settle_guardrails(parameters.guardrails, serving, pipeline),
         conditioning=_settle_conditioning(parameters, frames) if mode == "v2v" else None,
         action=action,
@@ -162,29 +165,25 @@ def _refuse_parameters_of_other_modes(parameters: GenerationParameters, mode: Mo
 
 
 def _settle_sampling(
-    parameters: GenerationParameters, mode: Mode, transfer: Transfer | None, fixed_steps: int | None
+    parameters: GenerationParameters, rules: ModeRules, transfer: Transfer | None, fixed_steps: int | None
 ) -> dict[str, Any]:
     """Return the fields of a generation that say how it is denoised."""
     if fixed_steps is not None:
         return {"distilled": True, "steps": fixed_steps, "guidance_scale": 1.0, "flow_shift": 1.0}
-    rules = MODES[mode]
+    default = hint_defaults(transfer.controls).guidance_scale if transfer else rules.guidance_scale
     return {
         "steps": parameters.steps or rules.steps,
-        "guidance_scale": _settle_guidance(parameters.guidance_scale, mode, transfer),
+        "guidance_scale": default if parameters.guidance_scale is None else parameters.guidance_scale,
         "flow_shift": parameters.flow_shift or rules.flow_shift,
     }
 
 
-def _settle_guidance(requested: float | None, mode: Mode, transfer: Transfer | None) -> float:
-    if requested is not None:
-        return requested
-    return hint_defaults(transfer.controls).guidance_scale if transfer else MODES[mode].guidance_scale
-
-
-def _settle_sound(sound: bool | None, mode: Mode) -> bool:
+def _settle_sound(sound: bool | None, mode: Mode, pipeline: Pipeline) -> bool:
     if sound and not MODES[mode].sound:
         modes = ", ".join(name for name, rules in MODES.items() if rules.sound)
         raise Failure("InvalidInput", f"sound: mode {mode} has none.", f"Leave it out, or use one of: {modes}.")
+    if sound and not rules_of(pipeline.id, mode).sound:
+        raise Failure("InvalidInput", f"sound: {pipeline.id} generates none.", "Leave it out, or use another pipeline.")
     return bool(sound)
 
 

@@ -144,12 +144,13 @@ def test_another_variant_and_an_unclear_switch_are_refused() -> None:
 def test_variants_have_vamss_names() -> None:
     names = [variant(pipeline) for name in MODES_OF_PIPELINE if (pipeline := pipeline_named(name))]
     vamss_own = ["nano", "super", "super-text2image", "super-image2video"]
-    assert names[:4] == vamss_own and names[4:] == ["super-text2image-4step", "super-image2video-4step"]
+    assert names == ["edge", *vamss_own, "super-text2image-4step", "super-image2video-4step"]
 
 
 def test_the_smallest_pipeline_with_the_mode_is_chosen() -> None:
     every = ["cosmos-reason2-2b", *MODES_OF_PIPELINE]
-    assert choose_pipeline(every, None, "image") == choose_pipeline(every, "transfer", None) == "cosmos3-nano"
+    assert choose_pipeline(every, None, "image") == "cosmos3-edge"
+    assert choose_pipeline(every, "transfer", None) == "cosmos3-nano"
     images = ["cosmos3-super-text2image", "cosmos3-super-image2video"]
     assert (choose_pipeline(images, None, None), choose_pipeline(images, None, "image")) == (images[0], images[1])
     assert choose_pipeline(images, None, "video") is None

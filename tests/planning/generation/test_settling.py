@@ -287,3 +287,29 @@ def test_an_inconsistent_generation_fails_validation() -> None:
 def test_every_parameter_is_described() -> None:
     assert all(field.description for field in GenerationParameters.model_fields.values())
     assert NAMES["numFrames"] == "num_frames"
+
+
+def test_edge_has_settings_of_its_own() -> None:
+    video = settled(medium="image", pipeline="cosmos3-edge")
+    assert (video.mode, video.resolution, video.num_frames) == ("i2v", "480p", 121)
+    assert (video.steps, video.guidance_scale, video.flow_shift, video.use_system_prompt) == (20, 6.0, 12.0, False)
+    text = settled(pipeline="cosmos3-edge")
+    assert (text.size, text.num_frames, text.steps) == ((832, 480), 189, 35)
+    assert (text.guidance_scale, text.flow_shift) == (5.0, 3.0)
+    image = settled({"mode": "t2i"}, pipeline="cosmos3-edge")
+    assert (image.size, image.steps, image.flow_shift, image.use_system_prompt) == ((640, 640), 50, 3.0, False)
+    assert settled().use_system_prompt
+
+
+@pytest.mark.parametrize(
+    ("parameters", "medium", "message"),
+    [
+        ({"sound": True}, None, "sound: cosmos3-edge generates none"),
+        ({"mode": "v2v"}, "video", "mode: cosmos3-edge does not do v2v"),
+        (EDGE, None, "mode: cosmos3-edge does not do transfer"),
+    ],
+)
+def test_edge_makes_no_sound_continues_no_videos_and_follows_no_controls(
+    parameters: dict[str, Any], medium: Any, message: str
+) -> None:
+    assert message in refusal(parameters, medium=medium, pipeline="cosmos3-edge").message

@@ -82,7 +82,7 @@ def _common(generation: Generation) -> dict[str, Any]:
         "negative_prompt": generation.negative_prompt,
         "num_inference_steps": generation.steps,
         "guidance_scale": generation.guidance_scale,
-        "use_system_prompt": generation.action is None,
+        "use_system_prompt": generation.use_system_prompt and generation.action is None,
         # A CPU generator gives the same noise on every device.
         "generator": torch.Generator("cpu").manual_seed(generation.seed),
         "output_type": "pt",

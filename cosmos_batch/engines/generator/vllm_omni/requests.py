@@ -110,6 +110,7 @@ def _common(prepared: PreparedGeneration) -> dict[str, Any]:
 def _extra(prepared: PreparedGeneration) -> dict[str, Any]:
     generation = prepared.generation
     assert generation.max_sequence_length is not None, "`with_sequence_length` has set it"
+    has_system_prompt = generation.use_system_prompt and generation.action is None
     return {
         "guardrails": generation.guardrails,
         "max_sequence_length": generation.max_sequence_length + _MARKUP_TOKENS,
@@ -118,7 +119,7 @@ def _extra(prepared: PreparedGeneration) -> dict[str, Any]:
         "use_duration_template": False,
         "negative_metadata_mode": "none",
         # The server's default is on for v2v only. A transfer always has a system prompt of its own.
-        **({} if generation.transfer else {"use_system_prompt": generation.action is None}),
+        **({} if generation.transfer else {"use_system_prompt": has_system_prompt}),
         **({"guidance_interval": generation.guidance_interval} if generation.guidance_interval else {}),
     }
 

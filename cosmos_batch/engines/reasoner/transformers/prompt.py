@@ -72,7 +72,16 @@ def prepare_inputs(checkpoint: Checkpoint, job: Job, paths: list[Path], check: C
     media = decode_inputs(limits, job, paths, infos, media_tokens, check, journal)
     decoded = time.monotonic()
     with journal.listening("transformers"):
-        inputs = checkpoint.processor(text=[text], return_tensors="pt", **_processor_arguments(media))
+        inputs = checkpoint.processor(
+            text=[text],
+            return_tensors="pt",
+            # Cosmos3-Edge needs both, and its processor has them only on demand: positions of media follow from the
+            # types of tokens, times of frames from the metadata.
+            return_mm_token_type_ids=True,
+            return_metadata=True,
+            **_processor_arguments(media),
+        )
+        inputs.pop("video_metadata", None)  # the model takes tensors alone
     prompt_tokens = inputs["input_ids"].shape[1]
     journal.note(f"prompt: {prompt_tokens:,} tokens, the media among them")
     max_tokens = _room_for_answer(checkpoint, prompt_tokens, max_tokens)

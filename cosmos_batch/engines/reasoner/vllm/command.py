@@ -185,9 +185,10 @@ def chat_template(checkpoint: Path) -> str | None:
     """Return the checkpoint's chat template without the markers around a whole video; None if it needs no change.
 
     The models were trained with a processor that gave each pair of frames markers of its own and dropped those around
-    the whole video. transformers keeps them since 5.10, and vLLM does as transformers does.
+    the whole video. transformers keeps them since 5.10, and vLLM does as transformers does. For Cosmos3-Edge vLLM
+    replaces the markers together with what they enclose, and fails without them.
     """
-    if _release("transformers") < _MARKERS_KEPT_SINCE:
+    if _release("transformers") < _MARKERS_KEPT_SINCE or config_of(checkpoint).get("model_type") == "cosmos3_edge":
         return None
     template = _checkpoint_template(checkpoint)
     return template.replace(_MARKED_VIDEO, _VIDEO) if _MARKED_VIDEO in template else None
