@@ -71,6 +71,8 @@ docs: $(INSTALLED) ## Write docs/configuration.md, docs/metadata.md and the tabl
 	@$(BIN)/python scripts/reasoner_reference.py
 	@$(BIN)/python scripts/generator_reference.py
 	@$(BIN)/python scripts/generator_engines_reference.py
+	@$(BIN)/python scripts/costs_reference.py
+	@$(BIN)/python scripts/models_reference.py
 
 locks: $(INSTALLED) ## Write the locks of the container images from their requirements*.in
 	@for file in containers/*/requirements*.in; do $(BIN)/python -m containers.locks "$$file"; done

@@ -50,10 +50,15 @@ def test_each_decision_is_in_the_index_and_a_page_at_most() -> None:
     assert not too_long
 
 
-@pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines"])
+@pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines", "costs", "models"])
 def test_the_tables_of_a_page_are_current(name: str) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     assert script(f"{name.replace('-', '_')}_reference").page(page) == page, "run: make docs"
+
+
+def test_the_catalogue_has_each_model_of_nvidia_that_the_list_does_not_excuse() -> None:
+    models = script("models_reference")
+    assert models.missing() == [] and models.unlisted() == []
 
 
 def test_requests_in_the_reasoners_page_are_requests() -> None:

@@ -100,7 +100,7 @@ PIPELINES = (
         min_gpu_memory_gb=24,
         min_memory_gib=16,
         gpus_per_worker=1,
-        instance_types=("g6e.12xlarge", "g5.12xlarge"),
+        instance_types=("g6e.2xlarge", "g6e.4xlarge"),
         context=REASONER_CONTEXT,
     ),
     Pipeline(

@@ -19,7 +19,7 @@ _H100_SECONDS = {
     "cosmos-reason2-32b": 0.608,  # an estimate: four times as large as the 8B
     "cosmos3-nano-reason": 0.152,  # an estimate: its language model is as large as the 8B
     "cosmos3-super-reason": 0.608,  # an estimate: four times as large
-    "cosmos3-edge": 0.0026,  # an estimate: 0.22 times Nano's weights
+    "cosmos3-edge": 0.0069,  # NVIDIA's: 13.3 s for 832x480, 121 frames and 20 steps on vLLM-Omni; not measured here
     "cosmos3-nano": 0.0118,
     "cosmos3-super": 0.0495,  # an estimate, as the two below: 4.2 times Nano's weights
     "cosmos3-super-text2image": 0.0495,
@@ -27,6 +27,11 @@ _H100_SECONDS = {
     "cosmos3-super-text2image-4step": 0.0495,  # a unit of weight is a step: fewer of them make a job lighter
     "cosmos3-super-image2video-4step": 0.0495,
 }
+
+# How many times as long as an H100 a GPU takes for a video, where somebody measured it. NVIDIA measured Nano in FP8
+# with its Framework at 720p on both, in 94.01 and 173.02 s (`inference_benchmarks/` of NVIDIA/cosmos at c8353e1); the
+# ratio is 1.51 at 256p and 1.82 at 480p.
+MEASURED_TIMES_H100 = {"RTX PRO 6000": 1.84}
 
 # A worker with n GPUs is n**0.8 times as fast. NVIDIA reports 202, 63 and 38 s for a video of Nano on 1, 4, 8 H100.
 _GAIN_PER_GPU = 0.8
@@ -41,11 +46,16 @@ def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
     >>> first_seconds_per_unit("cosmos-reason2-2b", "L40S", 1)
     0.295
     """
-    return float(f"{_H100_SECONDS[pipeline] * _times_h100(gpu) / gpus**_GAIN_PER_GPU:.3g}")
+    return float(f"{_H100_SECONDS[pipeline] * times_h100(pipeline, gpu) / gpus**_GAIN_PER_GPU:.3g}")
 
 
-def _times_h100(gpu: str) -> float:
-    """Return how many times as long as an H100 a GPU takes, by the slower of its arithmetic and its memory."""
+def times_h100(pipeline: str, gpu: str) -> float:
+    """Return how many times as long as an H100 a GPU takes: measured for generators, else by formula.
+
+    The formula is the larger of the ratios of arithmetic and of memory bandwidth.
+    """
+    if pipeline in MODES_OF_PIPELINE and gpu in MEASURED_TIMES_H100:
+        return MEASURED_TIMES_H100[gpu]
     h100, other = GPUS["H100"], GPUS[gpu]
     arithmetic = h100.tensor_tflops / other.tensor_tflops
     return max(arithmetic, h100.bandwidth_tb_per_s / other.bandwidth_tb_per_s)
