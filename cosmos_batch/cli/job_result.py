@@ -19,6 +19,8 @@ from cosmos_batch.contract.generation.origin import DocumentedInput
 from cosmos_batch.contract.s3 import join_below, parse_uri
 from cosmos_batch.state import JobRow
 
+_UPLOADED = re.compile(rf"(?:^|/){UPLOAD_FOLDER}/(?:\d{{8}}-\d{{6}}-[0-9a-f]{{8}}|[0-9a-f]{{16}})/(.+)", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class JobResult:
@@ -103,10 +105,11 @@ def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) 
 def saved_name(uri: str) -> str:
     """Return the path below the output folder at which an object is saved: that of its input, as it was named.
 
-    Files of one name in several folders thereby do not meet. `uploads/<time>-<id>/ep1/cam.json` is `ep1/cam.json`.
+    Files of one name in several folders thereby do not meet. `uploads/<time>-<id>/ep1/cam.json` of a job and
+    `uploads/<folder>/ep1/cam.json` of a run are `ep1/cam.json`.
     """
     key = parse_uri(uri).key
-    uploaded = re.search(rf"(?:^|/){UPLOAD_FOLDER}/\d{{8}}-\d{{6}}-[0-9a-f]{{8}}/(.+)", key, re.DOTALL)
+    uploaded = _UPLOADED.search(key)
     return join_below("", uploaded[1] if uploaded else key)
 
 

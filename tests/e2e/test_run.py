@@ -35,15 +35,20 @@ def templates(cloud: LocalCloud) -> dict[str, Any]:
     return {stack: client.get_template(StackName=stack)["TemplateBody"] for stack in stacks}
 
 
-def run(standing: LocalCloud, *arguments: str) -> dict[str, Any]:
-    """Run the command and return the document that it prints."""
+def typed(standing: LocalCloud, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         "COSMOS_BATCH_HOME": str(standing.home),
         "COSMOS_BATCH_CONFIG": str(standing.home.parent / "config.json"),
     }
     command = [sys.executable, "-m", "cosmos_batch.cli", "run", *arguments]
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def run(standing: LocalCloud, *arguments: str) -> dict[str, Any]:
+    """Run the command and return the document that it prints."""
+    answer = typed(standing, *arguments)
     assert answer.returncode == 0, answer.stderr
     document: dict[str, Any] = json.loads(answer.stdout)
     return document
@@ -74,3 +79,26 @@ def test_two_runs_with_two_models_and_a_run_with_an_endpoint_are_answered_by_eac
 
 def test_a_run_that_names_no_model_is_answered_by_the_standing_cloud(standing: LocalCloud, picture: Path) -> None:
     assert run(standing, str(picture), "--prompt", "What is it?")["model"] == "cosmos-reason2-2b"
+
+
+def test_a_folder_is_a_run_with_a_plan_a_document_for_each_file_and_one_table(
+    standing: LocalCloud, picture: Path, tmp_path: Path
+) -> None:
+    folder, output = tmp_path / "clips", tmp_path / "answers"
+    for name in ("a.png", "deep/b.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(picture.read_bytes())
+    (folder / "bad.png").write_bytes(b"no picture")
+    answer = typed(standing, f"{folder}/", "--prompt", "What is it?", "--output", f"{output}/")
+    assert answer.returncode == 1, "one file failed"
+    assert "3 files" in answer.stderr and "3 of 3 done (100 %), 1 failed" in answer.stderr
+    assert "bad.png:\nerror: InvalidInput:" in answer.stderr
+    documents = [Path(line) for line in answer.stdout.splitlines()]
+    assert {path.parent.relative_to(output) for path in documents} == {Path(), Path("deep")}
+    assert {json.loads(path.read_text())["result"] for path in documents} == {"What is it?"}
+    [table] = output.glob("*.jsonl")
+    lines = [json.loads(line) for line in table.read_text().splitlines()]
+    assert {line["id"]: "error" in line for line in lines} == {"a.png": False, "bad.png": True, "deep/b.png": False}
+
+    again = typed(standing, f"{folder}/", "--prompt", "What is it?", "--output", f"{output}/")
+    assert "3 of 3 done (100 %), 1 failed, 3 answered before; $0.00" in again.stderr, again.stderr

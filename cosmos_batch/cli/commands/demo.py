@@ -52,7 +52,7 @@ def command() -> int:
             for clip in clips:
                 clip.get()
             inform(f"Asking about {path.name}, with greedy decoding (temperature 0): {prompt}")
-            [result] = answer(deployment, [path], ReasonerRequest(prompt, parameters=GREEDY), None)
+            result = answer(deployment, path, ReasonerRequest(prompt, parameters=GREEDY), None)
             status = print_or_save(deployment, result, None)
             if result.document_uri:
                 target = OutputTarget(default_home() / "results", is_folder=True, force=True)

@@ -1,6 +1,5 @@
 """`cosmos-batch run`: files through the whole system on this machine."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,14 @@ from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.cli import configuration, progress
 from cosmos_batch.cli.answer_overlay import draw_overlay, overlay_option
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.commands.submit import submit_files
+from cosmos_batch.cli.commands.submit import submit_files, with_uploaded_inputs
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, explain
 from cosmos_batch.cli.input_checks import File, chosen_reasoner
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_result
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.local_deployment import local_deployment
-from cosmos_batch.cli.messages import inform, warn
+from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.model_access import accessible_config, check_access
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import output_options, output_target
@@ -26,6 +25,9 @@ from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
+from cosmos_batch.cli.runs.file_run import answer_files, is_many_files, read_file_run
+from cosmos_batch.cli.runs.sources import is_single_file
+from cosmos_batch.cli.uploads import Uploads
 from cosmos_batch.planning.configuration import load_config
 
 MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
@@ -36,12 +38,13 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
     examples=[
         'cosmos-batch run clip.mp4 --prompt "What happens?"',
         "cosmos-batch run *.mp4 --task caption --output answers/",
+        "cosmos-batch run clips/ --task caption --skip-invalid --output answers/",
         'cosmos-batch run clip.mp4 --task 2d-grounding --prompt "the red cube" --overlay --output answers/',
         "cosmos-batch run pusht/ --episode 0-2 --camera observation.images.front --task caption",
         "cosmos-batch run clip.mp4 --model nvidia/Cosmos-Reason2-2B --output answer.json --force",
     ],
 )
-@click.argument("files", metavar="FILE|s3://... ...", type=click.Path(), nargs=-1, required=True)
+@click.argument("files", metavar="FILE|FOLDER|s3://... ...", type=click.Path(), nargs=-1, required=True)
 @reasoner_options
 @episode_options
 @option("--model", metavar="ID|FOLDER", help=MODEL_HELP)
@@ -68,16 +71,19 @@ def command(
 ) -> int:
     """Answer files on this machine, print the documents, and stop what was started.
 
-    The model is loaded once for all files. A local cloud that stands is used as it stands; with --model or --endpoint,
-    the command starts one of its own. Where config.json's model is neither on this machine nor to be had, the demo's
-    small model answers, and the command says so.
+    Several files, a folder or a manifest are a run (see `cosmos-batch runs`), whose plan is shown first. A local cloud
+    that stands is used as it stands; with --model or --endpoint, the command starts one of its own. Where config.json's
+    model is neither on this machine nor to be had, the demo's small model answers, and the command says so.
     """
     refuse_with_json(as_json, overlay=overlay)
     request = read_reasoner_request(prompt, system_prompt, options)
     problems = Problems()
-    inputs = checked_request(with_episodes(files, episodes, cameras), request, problems)
-    problems.settle(len(inputs), skip_invalid)
-    target = output_target(output, force, f"{len(inputs)} documents" if len(inputs) > 1 else None)
+    names = with_episodes(files, episodes, cameras)
+    are_many = is_many_files(names)
+    inputs = checked_request([name for name in names if is_single_file(name)], request, problems)
+    sources = [name for name in names if not is_single_file(name)]
+    problems.settle(len(inputs) + len(sources), skip_invalid)
+    target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
 
     def config_file() -> Path:
@@ -89,10 +95,18 @@ def command(
         return path
 
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
-        inputs = checked_objects(deployment, inputs, request, problems)
-        problems.settle(len(inputs), skip_invalid)
+        if are_many:
+            question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
+            further = with_uploaded_inputs(Uploads(deployment), request).parameters.more_inputs
+            question["more_inputs"] = tuple(further or ())
+            asked = read_file_run(deployment, [*sources, *map(str, inputs)], question, skip_invalid)
+            results = answer_files(deployment, asked, target)
+        else:
+            inputs = checked_objects(deployment, inputs, request, problems)
+            problems.raise_all()
+            results = iter([answer(deployment, inputs[0], request, pipeline)])
         status = 0
-        for result in answer(deployment, inputs, request, pipeline):
+        for result in results:
             print_result = print_result_line if as_json else print_or_save
             try:
                 status = max(status, print_result(deployment, result, target))
@@ -104,19 +118,13 @@ def command(
         return status
 
 
-def answer(
-    deployment: Deployment, files: Sequence[File], request: ReasonerRequest, pipeline: str | None
-) -> Iterator[JobResult]:
-    """Start a job for each file, show their stages in turn, and return each result as soon as it is there."""
-    chosen = chosen_reasoner(pipeline, deployment.pipelines)
-    jobs = list(submit_files(deployment, files, request, chosen))
-    for file, job in zip(files, jobs, strict=True):
-        if len(jobs) > 1:
-            inform(f"{file}:")
-        with progress.display() as display:
-            snapshot = progress.follow(deployment, job.job_id, job.at, display)
-        assert snapshot.execution is not None, "an execution that has ended exists"
-        yield replace(read_job_result(snapshot.execution, snapshot.row), job_id=job.job_id)
+def answer(deployment: Deployment, file: File, request: ReasonerRequest, pipeline: str | None) -> JobResult:
+    """Start a job for a file, show its stages, and return its result."""
+    [job] = submit_files(deployment, [file], request, chosen_reasoner(pipeline, deployment.pipelines))
+    with progress.display() as display:
+        snapshot = progress.follow(deployment, job.job_id, job.at, display)
+    assert snapshot.execution is not None, "an execution that has ended exists"
+    return replace(read_job_result(snapshot.execution, snapshot.row), job_id=job.job_id)
 
 
 def _changes(model: str | None, endpoint: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_req
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.cli.runs.confirm_and_start import start_run
-from cosmos_batch.cli.runs.run_request import RunOptions, read_asked_run
-from cosmos_batch.cli.runs.sources import is_single_file
+from cosmos_batch.cli.runs.file_run import is_many_files, read_file_run
 from cosmos_batch.cli.uploads import Uploads, upload_names
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.request import Request
@@ -76,9 +75,13 @@ def command(
     are checked before the first is sent.
     """
     names = with_episodes(files, episodes, cameras)
-    if len(names) > 1 or not is_single_file(names[0]):
-        asked = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
-        return _start_run(names, asked, skip_invalid, yes, as_json)
+    if is_many_files(names):
+        question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
+        deployment = deployments.find()
+        asked = read_file_run(deployment, names, question, skip_invalid)
+        # Only a person at a terminal is asked whether to proceed, so that scripts can submit.
+        start_run(deployment, asked, yes or not sys.stdin.isatty(), as_json)
+        return 0
     request = read_reasoner_request(prompt, system_prompt, options)
     problems = Problems()
     inputs = checked_request(names, request, problems)
@@ -95,30 +98,12 @@ def command(
     return 0
 
 
-def _start_run(names: list[str], asked: dict[str, Any], skip_invalid: bool, yes: bool, as_json: bool) -> int:
-    """Start a run over files. Only a person at a terminal is asked whether to proceed, so that scripts can submit."""
-    prompt, pipeline = asked.pop("prompt"), asked.pop("pipeline")
-    options = {
-        **dict.fromkeys(each.name for each in fields(RunOptions)),
-        **asked,
-        "prompts": [prompt] if prompt is not None else [],
-        "pipelines": [pipeline] if pipeline else [],
-        "include": (),
-        "exclude": (),
-        "skip_invalid": skip_invalid,
-        "table_only": False,
-    }
-    deployment = deployments.find()
-    start_run(deployment, read_asked_run(deployment, names, options), yes or not sys.stdin.isatty(), as_json)
-    return 0
-
-
 def submit_files(
     deployment: Deployment, files: Sequence[File], request: ReasonerRequest, pipeline: str
 ) -> Iterator[Submitted]:
     """Upload the files of this machine and start a job for each, as the iterator is advanced."""
     uploads = Uploads(deployment)
-    request = _with_uploaded_inputs(uploads, request)
+    request = with_uploaded_inputs(uploads, request)
     names = upload_names([file for file in files if isinstance(file, Path)])
     for file in files:
         uri = uploads.put(file, names[file]) if isinstance(file, Path) else file
@@ -137,7 +122,7 @@ def start(deployment: Deployment, request: Request) -> Submitted:
     return submitted
 
 
-def _with_uploaded_inputs(uploads: Uploads, request: ReasonerRequest) -> ReasonerRequest:
+def with_uploaded_inputs(uploads: Uploads, request: ReasonerRequest) -> ReasonerRequest:
     """Return the request with its further inputs uploaded."""
     names = request.parameters.more_inputs
     if names is None:

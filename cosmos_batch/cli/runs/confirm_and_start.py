@@ -19,24 +19,29 @@ from cosmos_batch.cli.worker_failures import print_worker_failures
 
 def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool) -> str:
     """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Abort for a no."""
+    planned = plan_and_begin(deployment, asked, show=not as_json, ask=not yes)
+    _print_started(planned, as_json)
+    print_worker_failures(deployment, planned.request.pipelines)
+    return planned.request.id
+
+
+def plan_and_begin(deployment: Deployment, asked: AskedRun, show: bool = True, ask: bool = False) -> PlannedRun:
+    """Plan a run, show the plan and ask the person if wanted, and start it. Raises WrongCall, or Abort for a no."""
     refuse_kept_run(asked.request.id)
     check_is_new(deployment, asked.request.id)
     planned = plan_run(deployment, asked)
     try:
-        if not as_json:
+        if show:
             inform("\n".join(plan_lines(planned.request.id, planned.estimate)))
         planned.refuse_over_budget()
         warn_of_findings(deployment, planned.request.pipelines)
-        if not yes:
+        if ask:
             _ask()
         planned.write()
     finally:
         planned.close()
-    run = planned.request.id
-    begin_run(deployment, run)
-    _print_started(planned, as_json)
-    print_worker_failures(deployment, planned.request.pipelines)
-    return run
+    begin_run(deployment, planned.request.id)
+    return planned
 
 
 def _ask() -> None:

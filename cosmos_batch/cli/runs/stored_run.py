@@ -13,7 +13,7 @@ from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS, RunKeys
-from cosmos_batch.contract.runs import RUN_ID, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
+from cosmos_batch.contract.runs import RUN_ID, PlannedItem, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
 from cosmos_batch.contract.s3 import S3Location
 
 _READERS = 2  # threads that read objects; each has some objects in memory
@@ -84,6 +84,11 @@ class StoredRun:
         """Yield the items of one shard, as they were asked."""
         for line in (self._read(self.keys.shard(shard)) or b"").splitlines():
             yield RunItem.model_validate_json(line)
+
+    def planned_items(self, execution: str, shard: str) -> Iterator[PlannedItem]:
+        """Yield what an execution made of each item of one shard when it fed that."""
+        for line in (self._read(self.keys.planned(execution, shard)) or b"").splitlines():
+            yield PlannedItem.model_validate_json(line)
 
     def write_shard(self, shard: str, lines: bytes) -> None:
         """Write the items of a shard, one on each line."""

@@ -1,5 +1,7 @@
 """The deployed workers of each pipeline: their GPUs and number from the deployment, their pace as it was measured."""
 
+from math import isclose
+
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.cli.deployment import Deployment
@@ -51,9 +53,11 @@ def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str
         tokens = summary.prompt_tokens + ANSWER_TOKENS * summary.succeeded
         units = tokens / (ANSWER_TOKENS + REFERENCE_TOKENS)
         return summary.gpu_seconds / gpus / units, f"the pace of {summary.id}"
-    if row.seconds_per_unit is not None:
-        return row.seconds_per_unit, PACE_OF_LAST_JOBS
-    return first_seconds_per_unit(pipeline.id, gpu, gpus), "a first guess, until a run has measured it"
+    guess = first_seconds_per_unit(pipeline.id, gpu, gpus)
+    # `scale` writes the guess into the row of a new pipeline, before the first job has run.
+    if row.seconds_per_unit is None or isclose(row.seconds_per_unit, guess):
+        return guess, "a first guess, until a run has measured it"
+    return row.seconds_per_unit, PACE_OF_LAST_JOBS
 
 
 def _last_summary(deployment: Deployment, pipeline: str) -> RunSummary | None:

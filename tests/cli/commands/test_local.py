@@ -250,12 +250,9 @@ def answered(clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest
         Bucket="assets", Key="uploads/20261120-120000-00000000/d.json", Body=b'{"result": "a cube"}'
     )
 
-    def answer(
-        _: Deployment, paths: list[Path], question: ReasonerRequest, pipeline: str | None
-    ) -> Iterator[JobResult]:
-        for path in paths:
-            requests.append((path, question.prompt, pipeline, path.exists()))
-            yield JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
+    def answer(_: Deployment, path: Path, question: ReasonerRequest, pipeline: str | None) -> JobResult:
+        requests.append((path, question.prompt, pipeline, path.exists()))
+        return JobResult(document_uri=DOCUMENT, file_uris=[DOCUMENT])
 
     for module in (run, model_access):
         monkeypatch.setattr(module, "check_access", lambda *_: None)
@@ -367,7 +364,7 @@ def test_run_fails_with_the_job(
     clip = tmp_path / "clip.mp4"
     clip.write_bytes(b"content")
     refused = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
-    monkeypatch.setattr(run, "answer", lambda *_: [JobResult(error=refused)])
+    monkeypatch.setattr(run, "answer", lambda *_: JobResult(error=refused))
     assert main(["run", str(clip)]) == 1
     assert capsys.readouterr().err.endswith("error: ModelUnavailable: No licence.\nAccept it.\nLocal cloud stopped\n")
     assert clouds["started"].stopped

@@ -35,7 +35,7 @@ def answers(deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for number, key in enumerate(keys):
             deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=json.dumps({"result": number}).encode())
         results = [JobResult(document_uri=f"s3://assets/{key}", file_uris=[f"s3://assets/{key}"]) for key in keys]
-        monkeypatch.setattr(run, "answer", lambda *_: iter(results))
+        monkeypatch.setattr(run, "answer_files", lambda *_: iter(results))
 
     monkeypatch.setattr(run, "local_deployment", lambda *_, **__: nullcontext(deployment))
     return end_with

@@ -97,6 +97,16 @@ def test_the_measured_pace_of_the_pipelines_jobs_is_used(plan: Plan, deployment:
 
 
 @pytest.mark.usefixtures("clips")
+def test_the_guess_that_scaling_writes_for_a_new_pipeline_is_no_measured_pace(
+    plan: Plan, deployment: Deployment
+) -> None:
+    before = plan("s3://assets/clips/").estimate
+    deployment.workers(PIPELINE).measured(seconds_per_unit=first_seconds_per_unit(PIPELINE, "L40S", 1))
+    assert plan("s3://assets/clips/").estimate == before
+    assert "first guess" in before.pipelines[0].basis
+
+
+@pytest.mark.usefixtures("clips")
 def test_the_pace_of_an_earlier_run_is_used_by_its_tokens(plan: Plan, deployment: Deployment) -> None:
     deployment.workers(PIPELINE).measured(seconds_per_unit=36.0)
     at = datetime(2026, 11, 20, tzinfo=UTC)
