@@ -12,11 +12,10 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import FAILED, CliError
 from cosmos_batch.cli.job_snapshot import JobExecution
 from cosmos_batch.cli.output import OutputTarget
-from cosmos_batch.cli.uploads import UPLOAD_FOLDER
 from cosmos_batch.contract.error import Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.origin import DocumentedInput
-from cosmos_batch.contract.s3 import join_below, parse_uri
+from cosmos_batch.contract.s3 import UPLOAD_FOLDER, join_below, parse_uri
 from cosmos_batch.state import JobRow
 
 _UPLOADED = re.compile(rf"(?:^|/){UPLOAD_FOLDER}/(?:\d{{8}}-\d{{6}}-[0-9a-f]{{8}}|[0-9a-f]{{16}})/(.+)", re.DOTALL)

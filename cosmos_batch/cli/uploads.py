@@ -10,9 +10,7 @@ from typing import BinaryIO
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, join_below
-
-UPLOAD_FOLDER = "uploads"
+from cosmos_batch.contract.s3 import OBJECT_MARKER, UPLOAD_FOLDER, S3Location, join_below
 
 # The codes with which S3 refuses a bucket that this person may not write to, or that does not exist.
 CLOSED = ("AccessDenied", "AllAccessDisabled", "403", "NoSuchBucket", "404")

@@ -8,6 +8,7 @@ from cosmos_batch.contract.base import Model
 
 # The days of retention that CloudWatch Logs accepts.
 RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
+EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
 APP_TAG, APP_NAME = "cosmos-batch:app", "cosmos-batch"
 
 
@@ -21,7 +22,13 @@ class OperationsSettings(Model):
     """Settings of alarms, logs and costs."""
 
     alarm_email: str | None = Field(
-        default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Who is told of alarms, after a confirmation"
+        default=None, pattern=EMAIL, description="Who is told of alarms, after a confirmation"
+    )
+    runs_email: str | None = Field(
+        default=None,
+        pattern=EMAIL,
+        description="Who is told of each run that has ended or is held, after a confirmation; without it there is no "
+        "topic for that",
     )
     log_retention_days: Annotated[int, AfterValidator(_known_retention)] = Field(
         default=90, description="Logs are kept for so long"

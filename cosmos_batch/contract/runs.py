@@ -27,6 +27,9 @@ RUN_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 SHARD_ID = r"^\d{5}$"
 SHARD_ITEMS = 250  # at most, in one shard
 
+EVENT_SOURCE, RUN_ENDED = "cosmos.batch", "Cosmos Batch Run Ended"
+"""Source and detail type of the event about a run's end, whose detail is a `RunSummary`."""
+
 ITEM_CANCELLED = Error(
     code="Cancelled",
     message="The run was cancelled before this item was done.",

@@ -10,6 +10,9 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SCHEME = "s3://"
 
 # The name of user metadata with the id of the job that wrote an object. Uploads of such objects start no job.
+UPLOAD_FOLDER = "uploads"
+"""Folder of an asset bucket, below its prefix, in which commands put files of a person's machine."""
+
 OBJECT_MARKER = "cosmos-batch-job"
 
 

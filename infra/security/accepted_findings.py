@@ -91,6 +91,15 @@ ACCEPTED = [
         "Pipelines/Workflow/Machine/DistributedMapPolicy/Resource",
         "These are executions of the same state machine: children of a Distributed Map, one for each shard of a run",
     ),
+    *(
+        AcceptedFinding(f"{_SOLUTIONS}IAM5[Resource::{resource}]", "Pipelines/People/*/Resource", why)
+        for resource, why in (
+            ("*", _AWS_HAS_NO_RESOURCE),
+            ("*/*", _BELOW_A_PREFIX),
+            ("*/manifest.json", "The manifests of all models, whose names a person may change"),
+            ("*:execution:*", "These are executions of our own state machine: the runs that people look at and stop"),
+        )
+    ),
     AcceptedFinding(
         f"{_SOLUTIONS}IAM5[Resource::*_CosmosError_*.json]",
         "Pipelines/Functions/ReportRole/DefaultPolicy/Resource",

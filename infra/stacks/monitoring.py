@@ -12,13 +12,14 @@ from cosmos_batch.contract.vams import MARGIN_SECONDS
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.alarms import Alarms
 from infra.constructs.dashboard import Dashboard
+from infra.constructs.run_mail import RunMail
 from infra.stacks.pipelines import PipelinesStack
 
 WARN_AT_PERCENT = 80
 
 
 class MonitoringStack(Stack):
-    """A dashboard, alarms that notify one topic, and a budget if one is configured."""
+    """A dashboard, alarms that notify one topic, and an e-mail about runs and a budget if they are configured."""
 
     def __init__(
         self,
@@ -45,6 +46,8 @@ class MonitoringStack(Stack):
         for name, function in pipelines.functions.items():
             if name != "Plan":  # `plan` also fails for invalid requests
                 alarms.watch_function(name, function)
+        if settings.operations.runs_email is not None:
+            RunMail(self, "RunMail", settings.operations.runs_email)
         budget, email = settings.operations.monthly_budget_dollars, settings.operations.alarm_email
         if budget is not None and email is not None:
             self._add_budget(budget, email)

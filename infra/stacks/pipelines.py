@@ -21,6 +21,7 @@ from infra.constructs.job_functions import (
     pipelines_digest,
 )
 from infra.constructs.nudge_queue import NudgeQueue
+from infra.constructs.people import PoliciesForPeople
 from infra.constructs.pipeline import PipelineResources
 from infra.constructs.run_functions import FINISH_TIMEOUT, create_run_functions
 from infra.constructs.scaling import Scaling
@@ -92,6 +93,9 @@ class PipelinesStack(Stack):
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}Parameter", value=pipeline.parameter.parameter_name)
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
+        people = PoliciesForPeople(self, "People", storage, workflow.machine, pipelines)
+        CfnOutput(self, "ViewerPolicyArn", value=people.viewer.managed_policy_arn)
+        CfnOutput(self, "OperatorPolicyArn", value=people.operator.managed_policy_arn)
         self.machine, self.functions = workflow.machine, functions.created
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
 

@@ -6,6 +6,7 @@ from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import ReportEnvironment
 from cosmos_batch.contract.error import MESSAGE_LIMIT
 from cosmos_batch.contract.result import Result
+from cosmos_batch.contract.runs import EVENT_SOURCE
 from cosmos_batch.state import Callbacks, JobRow, Jobs, Reports, ReservedKeys
 from lambdas.clients import client, state_table, vams_client
 from lambdas.log import log
@@ -15,7 +16,6 @@ from lambdas.reporting.execution_end import ExecutionEnd
 from lambdas.step_functions import send_failure, send_success
 from lambdas.vams.answers import end_in_group
 
-EVENT_SOURCE = "cosmos.batch"
 SUCCEEDED = "Cosmos Batch Job Succeeded"
 FAILED = "Cosmos Batch Job Failed"
 

@@ -6,19 +6,17 @@ from typing import Any
 
 from cosmos_batch.contract.environment import FinishRunEnvironment
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.runs import RunState, RunSummary
+from cosmos_batch.contract.runs import EVENT_SOURCE, RUN_ENDED, RunState, RunSummary
 from cosmos_batch.state import Callbacks, RunRow, Runs, Table
 from lambdas.clients import client, vams_client
 from lambdas.log import log
 from lambdas.reporting.execution_end import error_of
-from lambdas.reporting.report import EVENT_SOURCE
 from lambdas.runs.collect import collect_shard, unfinished
 from lambdas.runs.duration_histogram import added, quantiles
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import is_run, run_id_of
 from lambdas.step_functions import send_failure, send_success
 
-ENDED = "Cosmos Batch Run Ended"
 _SUMMED = (
     *("succeeded", "failed", "cancelled", "reused", "prompt_tokens", "completion_tokens", "gpu_seconds", "dollars"),
 )
@@ -157,7 +155,7 @@ def _error_of(summary: RunSummary) -> Error:
 
 def _publish(summary: RunSummary) -> None:
     """Put one event on the account's default bus."""
-    entry = {"Source": EVENT_SOURCE, "DetailType": ENDED, "Detail": summary.model_dump_json(exclude_none=True)}
+    entry = {"Source": EVENT_SOURCE, "DetailType": RUN_ENDED, "Detail": summary.model_dump_json(exclude_none=True)}
     answer = client("events").put_events(Entries=[entry])
     if answer["FailedEntryCount"]:
         raise RuntimeError(f"EventBridge refused the event: {json.dumps(answer['Entries'][0].get('ErrorCode'))}")

@@ -10,10 +10,10 @@ from cosmos_batch.contract.s3 import S3Location
 CHECK = "bucket"
 
 
-def check_bucket(deployment: Deployment, root: str, needs_writing: bool) -> Iterator[Finding]:
-    """Yield whether a root (`bucket` or `bucket/prefix/`) may be listed and written to. Nothing is left there.
+def check_bucket(deployment: Deployment, root: str, folder: str, needs_writing: bool) -> Iterator[Finding]:
+    """Yield whether a root (`bucket` or `bucket/prefix/`) may be listed, and a folder below it written to.
 
-    Without `needs_writing`, a root that may only be read is no more than a warning.
+    Nothing is left there. Without `needs_writing`, a root that may only be read is no more than a warning.
     """
     from botocore.exceptions import ClientError
 
@@ -29,12 +29,13 @@ def check_bucket(deployment: Deployment, root: str, needs_writing: bool) -> Iter
         remedy = "Deploy again, or ask for s3:ListBucket and s3:GetObject there."
         yield Finding(check=name, verdict=Verdict.PROBLEM, message=message, remedy=remedy)
         return
-    if may_write(s3, place):
+    written = S3Location(bucket, f"{prefix}{folder}")
+    if may_write(s3, written):
         yield Finding(check=name, verdict=Verdict.OK, message="You may list it and write to it.")
         return
     yield Finding(
         check=name,
         verdict=Verdict.PROBLEM if needs_writing else Verdict.WARNING,
-        message=f"You may not write to {place.uri}.",
+        message=f"You may not write to {written.uri}.",
         remedy="Ask for s3:PutObject there" + ("." if needs_writing else "; or name files that are in S3 already."),
     )

@@ -10,6 +10,7 @@ from cosmos_batch.cli.doctor.models import check_model
 from cosmos_batch.cli.doctor.quotas import check_quotas
 from cosmos_batch.cli.doctor.workers import check_capacity, check_memory, check_offerings
 from cosmos_batch.cli.messages import warn
+from cosmos_batch.contract.s3 import UPLOAD_FOLDER
 
 _MARKS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.PROBLEM: "PROBLEM", Verdict.UNKNOWN: "unknown"}
 
@@ -26,9 +27,9 @@ def check_up(deployment: Deployment, names: Sequence[str]) -> list[Finding]:
         checks[f"capacity of {name}"] = partial(check_capacity, deployment, pipeline)
     checks["quota"] = partial(check_quotas, deployment, list(pipelines.values()))
     for root in deployment.asset_roots:
-        checks[f"bucket {root}"] = partial(check_bucket, deployment, root, needs_writing=False)
+        checks[f"bucket {root}"] = partial(check_bucket, deployment, root, f"{UPLOAD_FOLDER}/", needs_writing=False)
     checks[f"bucket {deployment.state_bucket}"] = partial(
-        check_bucket, deployment, f"{deployment.state_bucket}/runs/", needs_writing=True
+        check_bucket, deployment, f"{deployment.state_bucket}/runs/", "", needs_writing=True
     )
     return [*map(_unknown, missing), *run_checks(checks)]
 

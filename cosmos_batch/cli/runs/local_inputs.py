@@ -20,9 +20,9 @@ from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.cli.runs.s3_inputs import listed
-from cosmos_batch.cli.uploads import CLOSED, SUBMITTED, UPLOAD_FOLDER
+from cosmos_batch.cli.uploads import CLOSED, SUBMITTED
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.contract.s3 import UPLOAD_FOLDER, S3Location
 from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
