@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -35,6 +35,8 @@ class Deployment:
     pipelines: list[str]
     parameters: dict[str, str] = field(default_factory=dict)
     """By pipeline, the name of the SSM parameter that holds its `DeployedPipeline`."""
+    input_hosts: Sequence[str] = ()
+    """Hosts from whose https addresses files may be copied into S3."""
     model_bucket: str = ""
     token_secret: str = ""
     """ARN of the secret with the Hugging Face token, if the deployment made one."""
@@ -104,6 +106,7 @@ def find(clients: Clients | None = None) -> Deployment:
             pipelines=[pipeline.id for pipeline in PIPELINES if _output(pipeline, "QueueUrl") in outputs],
             model_bucket=outputs.get("ModelBucketName", ""),
             token_secret=outputs.get("HuggingFaceTokenSecretArn", ""),
+            input_hosts=json.loads(outputs.get("InputHosts", "[]")),
             parameters={
                 pipeline.id: outputs[name]
                 for pipeline in PIPELINES

@@ -1,12 +1,17 @@
 """`app.cosmosBatch.storage`: the buckets of files, the encryption keys, and the model cache."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from cosmos_batch.contract.base import Model
 
 KMS_KEY_ARN = r"^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]{36}$"
+
+HostName = Annotated[
+    str,
+    StringConstraints(pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$", strict=True),
+]
 
 
 class AdoptedBucket(Model):
@@ -42,6 +47,11 @@ class StorageSettings(Model):
 
     create_asset_bucket: bool = Field(default=True, description="Make a bucket for files; uploads to it start runs")
     asset_buckets: list[AdoptedBucket] = Field(default_factory=list, description="Existing buckets to use as well")
+    input_hosts: list[HostName] = Field(
+        default_factory=list,
+        description="Hosts such as 'media.example.com', from which the command line may copy files at the https "
+        "addresses that manifests of runs name; by default none",
+    )
     use_efs: bool = Field(
         default=True,
         description="Keep models on EFS, $0.03 per GB read. Without it each host fills its NVMe from S3",

@@ -1,5 +1,6 @@
 """The stack with the buckets, the state table, the model cache and the Hugging Face token."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ class StorageStack(Stack):
         CfnOutput(self, "AssetBucketName", value=self.assets.all[0].bucket.bucket_name)
         # The command line uploads to the first of these that it may use.
         CfnOutput(self, "AssetRoots", value=self.to_json_string(self.assets.roots))
+        # Their files may be named in manifests of runs, and are copied by the command line.
+        CfnOutput(self, "InputHosts", value=json.dumps(settings.input_hosts))
         CfnOutput(self, "StateBucketName", value=self.state.bucket_name)
         CfnOutput(self, "ModelBucketName", value=self.models.bucket_name)
         CfnOutput(self, "LogBucketName", value=self.logs.bucket_name)

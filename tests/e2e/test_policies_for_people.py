@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.main import main
-from cosmos_batch.cli.runs.run_state import read_run_state
+from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.store.backup import Backup
 from tests.support.deployed_app import App, wait_for
 
@@ -98,7 +99,7 @@ def recorders(app: App, picture: Path) -> Iterator[tuple[Recorder, Recorder]]:
         recording(operator)
         operate(app, picture)
         recording(viewer)
-        view(app)
+        view(app, viewer)
         yield viewer, operator
 
 
@@ -117,17 +118,29 @@ def operate(app: App, picture: Path) -> None:
     assert Backup(deployment.model_bucket, deployment.clients("s3")).newest("nvidia/Cosmos-Reason2-2B") is None
     assert main(["runs", "plan", f"s3://{app.assets}/clips/", *question]) == 0
     assert main(["runs", "start", f"{clips}/", *question, "--name", "one", "--yes"]) == 0
-    wait_for(lambda: read_run_state(deployment, "one").counts.in_flight == 2, 120, "the run's items were not fed")
+    wait_for(lambda: read_run_snapshot(deployment, "one").counts.in_flight == 2, 120, "the run's items were not fed")
     assert main(["runs", "cancel", "one"]) == 0
     assert main(["runs", "watch", "one"]) == 1
     go.touch()
     assert main(["runs", "retry", "one", "--failed", "--name", "two", "--watch"]) == 0
     assert main(["runs", "resume", "one", "--watch"]) == 0
     assert main(["submit", f"s3://{app.assets}/clips/", "--prompt", "What is it?"]) == 0
+    slow = ["--prompt", json.dumps({"until": str(app.folder / "seen"), "text": "At last."})]
+    assert main(["runs", "start", f"s3://{app.assets}/clips/", *slow, "--name", "slow", "--yes"]) == 0
 
 
-def view(app: App) -> None:
-    """Use every command of a viewer."""
+def view(app: App, recorder: Recorder) -> None:
+    """Use every command of a viewer; the run that is watched goes on until its execution was looked at."""
+
+    def end_when_seen() -> None:
+        seen = "states:DescribeExecution"
+        wait_for(lambda: any(use.action == seen for use in set(recorder.uses)), 120, "nobody looked at the execution")
+        (app.folder / "seen").touch()
+
+    ending = Thread(target=end_when_seen)
+    ending.start()
+    assert main(["runs", "watch", "slow"]) == 0
+    ending.join()
     for arguments in (["list"], ["show", "one"], ["watch", "one"], ["diff", "one", "two"]):
         assert main(["runs", *arguments]) == 0
     for form, ending in (("jsonl", ".jsonl"), ("fiftyone", "")):

@@ -31,6 +31,7 @@ class Counted:
     items: int
     input_counts: InputCounts
     uploads: LocalUploads
+    copies: int
     unchecked: int
     sample: Sequence[RunItem]
 
@@ -70,6 +71,7 @@ def estimate_run(
         unchecked=counted.unchecked,
         uploads=len(uploads),
         upload_bytes=uploads.bytes,
+        copies=counted.copies,
         error_share=max(errors, default=None),
         done=items - sum(part.items for part in parts),
         done_by=before.run,

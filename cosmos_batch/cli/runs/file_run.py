@@ -15,7 +15,7 @@ from cosmos_batch.cli.runs.confirm_and_start import plan_and_begin
 from cosmos_batch.cli.runs.export.formats import FORMATS
 from cosmos_batch.cli.runs.run_display import run_display
 from cosmos_batch.cli.runs.run_request import AskedRun, RunOptions, read_asked_run
-from cosmos_batch.cli.runs.run_state import RunState
+from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
 from cosmos_batch.cli.runs.sources import is_single_file
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -99,7 +99,7 @@ def _save_table(objects: StoredRun, target: OutputTarget) -> None:
     inform(f"The table of all answers and errors: {path}")
 
 
-def _refuse_unfinished(state: RunState) -> None:
+def _refuse_unfinished(state: RunSnapshot) -> None:
     """Raise CliError where a run has ended without having asked about every file."""
     if state.row is not None and state.name != "SUCCEEDED":
         raise CliError(

@@ -15,6 +15,8 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
         yield f"  left out {', '.join(f'{count:,} {why}' for why, count in sorted(estimate.left_out.items()))}"
     if estimate.uploads:
         yield f"  upload   {estimate.uploads:,} files of this machine first, {byte_size(estimate.upload_bytes)}"
+    if estimate.copies:
+        yield f"  copy     {estimate.copies:,} files from https addresses first, whose size the plan does not know"
     if estimate.unchecked:
         yield f"  note     {estimate.unchecked:,} named files were not looked at; those that are gone fail alone"
     yield f"  items    {estimate.items:,}{_done(estimate)}"

@@ -15,11 +15,13 @@ from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.cli.runs.sources import Sources
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.cli.runs.web_copies import WebCopies
 from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.estimate import RunEstimate
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.shards import item_line, shards_of
+from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,14 @@ class PlannedRun:
         What the run will take and cost.
     uploads
         The files of this machine that have to be uploaded first.
+    copies
+        The files at https addresses that have to be copied first.
     """
 
     request: RunRequest
     estimate: RunEstimate
     uploads: LocalUploads
+    copies: WebCopies
     _items: LinesOnDisk
     _objects: StoredRun
 
@@ -46,6 +51,7 @@ class PlannedRun:
         """Upload files of this machine, then write the run's objects to the state bucket, with progress."""
         if len(self.uploads):
             self.uploads.upload()
+        self.copies.copy()
         refs: list[ShardRef] = []
         with ProgressCounter("items written") as counting:
             for ref in in_parallel(self._write_shard, shards_of(self._items, self.request.id, self.request.pipelines)):
@@ -66,6 +72,7 @@ class PlannedRun:
         """Delete what was kept on this machine's disk."""
         self._items.close()
         self.uploads.close()
+        self.copies.close()
 
     def _write_shard(self, shard: tuple[ShardRef, bytes]) -> ShardRef:
         ref, content = shard
@@ -82,7 +89,9 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
     deployed = deployment.deployed_pipelines(asked.request.pipelines)
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
-    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings)
+    copies = WebCopies(deployment.clients("s3"))
+    web = WebAddresses(deployment.input_hosts, next(iter(deployment.asset_roots), ""), copies.note)
+    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings, web)
     sources = Sources(deployment, asked.selection, rules, input_counts, uploads)
     items = LinesOnDisk()
     sample = Sample()
@@ -92,9 +101,9 @@ def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
     request = asked.request
     if request.output is not None and request.input_root is None:
         request = request.model_copy(update={"input_root": uploads.root})
-    counted = Counted(len(items), input_counts, uploads, sources.unchecked, sample.items)
+    counted = Counted(len(items), input_counts, uploads, len(copies), sources.unchecked, sample.items)
     estimate = estimate_run(deployment, asked, request, rules, deployed, counted)
-    return PlannedRun(request, estimate, uploads, items, stored_run(deployment, request.id))
+    return PlannedRun(request, estimate, uploads, copies, items, stored_run(deployment, request.id))
 
 
 def _items(
@@ -115,7 +124,8 @@ def _items(
                 input_counts.refuse(problem.at(found.source, found.line))
             if not problems:
                 input_counts.take(found.item)
-                sample.add(found.item)
+                if not (found.item.input or "").startswith(rules.web.folder):
+                    sample.add(found.item)
                 yield from asked.sweep.items(found.item, asked.request)
     finally:
         seen.close()

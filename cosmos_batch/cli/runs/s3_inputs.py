@@ -62,8 +62,10 @@ def below_prefix(
 class NamedObjects:
     """Looks at objects that were named and not listed: whether they exist, their ETags and sizes."""
 
-    def __init__(self, s3: Any, input_counts: InputCounts) -> None:
+    def __init__(self, s3: Any, input_counts: InputCounts, copies: str) -> None:
+        """`copies` is the prefix of objects that are put there when the run starts, which are not looked at."""
         self._s3 = s3
+        self._copies = copies
         self._input_counts = input_counts
         self._looked = 0
         self.unchecked = 0
@@ -79,7 +81,8 @@ class NamedObjects:
     def _counted(self, founds: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
         """Yield each input, and whether its object is looked at."""
         for found in founds:
-            is_named = found.item.input is not None and found.item.etag is None
+            item = found.item
+            is_named = item.input is not None and item.etag is None and not item.input.startswith(self._copies)
             looks = is_named and self._looked < HEADS_LIMIT
             self._looked += looks
             self.unchecked += is_named and not looks

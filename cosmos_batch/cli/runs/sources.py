@@ -41,7 +41,7 @@ class Sources:
         self._input_counts = input_counts
         self._uploads = uploads
         self._roots = deployment.asset_roots
-        self._named = NamedObjects(self._s3, input_counts)
+        self._named = NamedObjects(self._s3, input_counts, rules.web.folder)
 
     @property
     def unchecked(self) -> int:

@@ -80,6 +80,7 @@ class RunEstimate(Model):
     unchecked: int = Field(default=0, description="Named files that were not looked at, because they are too many")
     uploads: int = Field(default=0, description="Files of this machine to be uploaded")
     upload_bytes: int = Field(default=0, description="Of these files")
+    copies: int = Field(default=0, description="Files at https addresses to be copied to S3")
     probed: int = Field(default=0, description="Files of the sample whose length and size in pixels were read")
     unreadable: int = Field(default=0, description="Files of the sample that are damaged, or could not be read")
     video_seconds: float = Field(default=0.0, description="Of all videos, from the sample")

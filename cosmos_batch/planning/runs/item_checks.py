@@ -17,6 +17,7 @@ from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt
 from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
 from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.sweep import Sweep
+from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 
 class RunRules:
@@ -27,6 +28,7 @@ class RunRules:
         sweep: Its prompts and seeds.
         roots: `bucket` or `bucket/prefix/`, where files may lie.
         servings: By pipeline, the settings of its deployed generator; what it cannot make is refused with them.
+        web: What may be fetched from https addresses that a manifest names; nothing if absent.
     """
 
     def __init__(
@@ -35,11 +37,13 @@ class RunRules:
         sweep: Sweep,
         roots: Sequence[str],
         servings: Mapping[str, Serving] | None = None,
+        web: WebAddresses | None = None,
     ) -> None:
         self.request = request
         self.sweep = sweep
         self._roots = list(roots)
         self._servings = servings or {}
+        self.web = web or WebAddresses()
         self._refusals_by_medium: dict[Medium | None, list[FieldProblem]] = {}
 
     @cached_property

@@ -66,6 +66,7 @@ def read_line(line: bytes, rules: RunRules) -> RunItem:
     fields = _parsed(line)
     if is_openai_line(fields):
         fields = translated(fields)
+    fields = _with_copies(fields, rules)
     if problems := [FieldProblem.unknown(name, FIELDS) for name in fields if name not in FIELDS]:
         raise WrongLine(problems)
     try:
@@ -76,6 +77,19 @@ def read_line(line: bytes, rules: RunRules) -> RunItem:
     if problems := list(rules.problems(item)):
         raise WrongLine(problems)
     return item
+
+
+def _with_copies(fields: dict[str, Any], rules: RunRules) -> dict[str, Any]:
+    """Return the fields with the copies in S3 of files that lie at https addresses. Raises WrongLine."""
+    copied = dict(fields)
+    if isinstance(name := fields.get("input"), str):
+        copied["input"] = rules.web.copied("input", name)
+        if copied["input"] != name:
+            copied.setdefault("id", name[:ID_LIMIT])
+    if isinstance(names := fields.get("inputs"), list):
+        places = [(f"inputs.{number}", name) for number, name in enumerate(names)]
+        copied["inputs"] = [rules.web.copied(*place) if isinstance(place[1], str) else place[1] for place in places]
+    return copied
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 `{"custom_id": "1", "body": {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url":
 "s3://my-bucket/clip.mp4"}}, {"type": "text", "text": "What happens?"}]}], "max_tokens": 256}}`
 
-`method`, `url` and `body.model` are accepted and ignored: the run's pipeline answers. Media are read from S3 alone.
+`method`, `url` and `body.model` are accepted and ignored: the run's pipeline answers. Media are in S3, or at https
+addresses of hosts that the configuration allows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -116,21 +117,8 @@ def _read_content(content: Any, line: dict[str, Any]) -> Iterator[FieldProblem]:
             texts.append(value)
         elif kind in _MEDIA and isinstance(value, str):
             inputs.append(value)
-            yield from _refused_address(field, value)
         else:
             yield FieldProblem(field, "is neither text nor a video or image.", f"Use text, {' or '.join(_MEDIA)}.")
     line["inputs"] = inputs
     if texts:
         line["prompt"] = "\n".join(texts)
-
-
-def _refused_address(field: str, url: str) -> Iterator[FieldProblem]:
-    """Yield the problem of an address that is not of S3. Workers reach no other host by a caller's word."""
-    if url.startswith("s3://"):
-        return
-    scheme = url.partition(":")[0][:20]
-    yield FieldProblem(
-        field,
-        f"is an address of {scheme!r}; media are read from S3 alone.",
-        "Copy the file into one of the configured buckets (`aws s3 cp`), and name it as s3://bucket/key.",
-    )

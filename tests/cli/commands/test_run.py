@@ -1,8 +1,8 @@
 """`run` saves or prints every answer, whatever happens to the others, and says which model answers."""
 
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,9 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.output import OutputTarget
+from cosmos_batch.cli.runs.run_plan import plan_run
+from cosmos_batch.cli.runs.run_request import AskedRun
 from cosmos_batch.contract.error import Error
 from cosmos_batch.planning.configuration import load_config
 from tests.cli.conftest import STARTED
@@ -92,14 +95,20 @@ def test_files_that_cannot_be_used_are_left_out_and_the_others_are_answered(
     """Those of this machine and those in S3 are all named, with and without the option."""
     asked: list[str] = []
     answers(f"{UPLOADS[0]}/one.json")
-    answer = run.answer
-    monkeypatch.setattr(run, "answer", lambda *given: asked.extend(map(str, given[1])) or answer(*given))
+    answer = run.answer_files
+
+    def plan_and_answer(deployment: Deployment, run_: AskedRun, target: OutputTarget | None) -> Iterator[JobResult]:
+        with closing(plan_run(deployment, run_)):
+            asked.extend(run_.sources)
+        return answer(deployment, run_, target)
+
+    monkeypatch.setattr(run, "answer_files", plan_and_answer)
     files = ["clip.mp4", "none.mp4", "s3://assets/none.mp4"]
     assert main(["run", *files]) == 2
     assert "--skip-invalid" in capsys.readouterr().err and asked == []
     assert main(["run", "--skip-invalid", *files]) == 0
     printed = capsys.readouterr()
-    assert [Path(name).name for name in asked] == ["clip.mp4"]
+    assert asked == ["clip.mp4", "s3://assets/none.mp4"], "the plan leaves out what is not in S3"
     assert json.loads(printed.out) == {"result": 0}
     assert "none.mp4 does not exist" in printed.err and "s3://assets/none.mp4 does not exist" in printed.err
     assert main(["run", "--skip-invalid", "none.mp4"]) == 2, "nothing is left to be answered"

@@ -10,7 +10,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_result import JobResult, save_files
 from cosmos_batch.cli.output import OutputTarget
-from cosmos_batch.cli.runs import run_state
+from cosmos_batch.cli.runs import run_snapshot
 from cosmos_batch.cli.runs.file_run import answer_files, read_file_run
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
 from cosmos_batch.contract.error import Error
@@ -76,12 +76,12 @@ def ends(deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: 
     """Provide how the next run ends while it is watched."""
     ending: dict[str, Any] = {"state": "SUCCEEDED", "interrupt": False}
 
-    def watch(*_: object) -> run_state.RunState:
+    def watch(*_: object) -> run_snapshot.RunSnapshot:
         run = stepfunctions.started[-1]["name"]
         feed(deployment, run, ending["state"])
         if ending["interrupt"]:
             raise KeyboardInterrupt
-        return run_state.read_run_state(deployment, run)
+        return run_snapshot.read_run_snapshot(deployment, run)
 
     monkeypatch.setattr(RunWatcher, "watch", watch)
     return ending

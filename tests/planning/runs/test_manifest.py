@@ -13,6 +13,7 @@ from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import FieldProblem, WrongLine
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT, read_line
 from cosmos_batch.planning.runs.sweep import Sweep
+from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 SERVING = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
 REASONERS = RunRules(
@@ -157,21 +158,47 @@ def test_a_line_of_the_openai_format_is_an_item() -> None:
     )
 
 
+WEB = WebAddresses(["h.io"], "assets/in/")
+FETCHING = RunRules(RunRequest(id="run", pipelines=["cosmos-reason2-2b"]), Sweep(), ["assets/in/"], web=WEB)
+ADDRESS = "https://h.io/a/clip%201.mp4?x=1"
+
+
 @pytest.mark.parametrize(
-    "url",
+    ("url", "message"),
     [
-        "https://example.com/a.mp4",
-        "http://169.254.169.254/latest/meta-data/",
-        "https://10.0.0.1/a.mp4",
-        "file:///etc/passwd",
-        "data:video/mp4;base64,AAAA",
+        ("https://example.com/a.mp4", "names the host example.com, which is not configured"),
+        ("https://h.io.example.com/a.mp4", "is not configured"),
+        ("https://10.0.0.1/a.mp4", "is not configured"),
+        ("https://h.io@10.0.0.1/a.mp4", "has a user"),
+        ("https://h.io:8443/a.mp4", "a port"),
+        ("https://h.io\\@10.0.0.1/a.mp4", "no valid https address"),
+        ("https://h.io/a b.mp4", "a space"),
+        ("http://h.io/a.mp4", "media are read from S3 and https alone"),
+        ("http://169.254.169.254/latest/meta-data/", "media are read from S3 and https alone"),
+        ("file:///etc/passwd", "media are read from S3 and https alone"),
+        (f"data:video/mp4;base64,{'A' * 1000}", "media are read from S3 and https alone"),
     ],
 )
-def test_media_are_read_from_s3_alone(url: str) -> None:
-    [problem] = problems(openai_line({"type": "video_url", "video_url": {"url": url}}, TEXT))
-    assert "media are read from S3 alone" in problem.message
-    assert "aws s3 cp" in problem.remedy
-    assert len(problem.message) < 100, "an address is not repeated: it may be a whole video"
+def test_no_address_is_fetched_but_of_configured_hosts(url: str, message: str) -> None:
+    lines = ({"id": "1", "input": url}, openai_line({"type": "video_url", "video_url": {"url": url}}, TEXT))
+    for line in lines:
+        [problem] = problems(line, FETCHING)
+        assert message in problem.message
+        assert len(problem.message) < 120, "an address is not repeated: it may be a whole video"
+
+
+def test_an_address_stands_for_its_copy_in_s3() -> None:
+    noted: dict[str, str] = {}
+    web = WebAddresses(["h.io"], "assets/in/", noted.__setitem__)
+    rules = RunRules(RunRequest(id="run", pipelines=["cosmos-reason2-2b"]), Sweep(), ["assets/in/"], web=web)
+    item = read_line(json.dumps({"inputs": [ADDRESS, "s3://assets/in/b.png"]}).encode(), rules)
+    assert item.input is not None and item.input.startswith("s3://assets/in/uploads/web/")
+    assert item.input.endswith("/file.mp4"), "a name with a space is not taken over"
+    assert noted == {ADDRESS: item.input}
+    alone = read_line(json.dumps({"input": ADDRESS}).encode(), rules)
+    assert (alone.id, alone.input) == (ADDRESS, item.input), "the same address has the same copy"
+    [problem] = problems({"id": "1", "input": "https://h.io/page.html"}, FETCHING)
+    assert "format .html" in problem.message
 
 
 @pytest.mark.parametrize(
