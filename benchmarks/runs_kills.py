@@ -58,8 +58,11 @@ class Killer:
         self._random.shuffle(victims)
         moments = sorted(self._random.randrange(self.runs_app.items * 9 // 10) for _ in victims)
         for moment, victim in zip(moments, victims, strict=True):
-            wait_for(lambda moment=moment: self.runs_app.done(RUN) >= moment, 3600, f"{moment} items are not done")
+            self._wait_until_done(moment)
             self._kill(victim)
+
+    def _wait_until_done(self, items: int) -> None:
+        wait_for(lambda: self.runs_app.done(RUN) >= items, 3600, f"{items} items are not done")
 
     def _kill(self, victim: str) -> None:
         if victim == "map":

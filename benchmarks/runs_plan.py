@@ -14,7 +14,7 @@ from functools import cache, partial
 from benchmarks.measurement import Measurement
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_plan import plan_run
-from cosmos_batch.cli.runs.run_request import AskedRun
+from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.contract.runs import RunRequest
 from cosmos_batch.demo.media import sample_clip
 
@@ -29,7 +29,7 @@ def measure(keys: int = KEYS) -> list[Measurement]:
     """Plan a run over so many clips of four seconds, and write it."""
     with _cloud(keys) as deployment:
         began, cpu_began = time.monotonic(), time.process_time()
-        planned = plan_run(deployment, AskedRun([f"s3://{CLIPS}/day/"], RunRequest(id="run", pipelines=[PIPELINE])))
+        planned = plan_run(deployment, RunSpec([f"s3://{CLIPS}/day/"], RunRequest(id="run", pipelines=[PIPELINE])))
         plan_seconds, cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
         began = time.monotonic()
         planned.write()

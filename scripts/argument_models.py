@@ -26,13 +26,13 @@ def main() -> None:
     parser.add_argument("engines", nargs="*", default=["framework", "phyai"])
     parser.add_argument("--source", type=Path, help="A checkout that is there already")
     parser.add_argument("--python", type=Path, help="An interpreter that has all that the engine's models import")
-    given = parser.parse_args()
+    options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    for name in given.engines:
+    for name in options.engines:
         engine = importlib.import_module(f"tests.engines.generator.argument_models.{name}")
         with tempfile.TemporaryDirectory() as folder:
-            source = given.source or fetched(engine.REPOSITORY, engine.COMMIT, Path(folder) / "source")
-            python = given.python or environment(engine.PACKAGES, Path(folder) / "environment")
+            source = options.source or fetched(engine.REPOSITORY, engine.COMMIT, Path(folder) / "source")
+            python = options.python or environment(engine.PACKAGES, Path(folder) / "environment")
             engine.RECORD.write_text(written(asked(engine, name, source, python)), encoding="utf-8")
         print(f"wrote {engine.RECORD.relative_to(ROOT)}")
 

@@ -67,8 +67,8 @@ def row(field: FieldInfo) -> str:
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:
     """The model that a field is, optionally, or a list of."""
-    found = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
-    return found[0] if found else None
+    models = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+    return models[0] if models else None
 
 
 def _is_list(field: FieldInfo) -> bool:

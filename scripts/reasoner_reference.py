@@ -89,7 +89,7 @@ def _limits() -> str:
         "`jsonSchema`": f"{SCHEMA_LIMIT // 1024} KiB with its references written out, {DEPTH_LIMIT} levels, "
         f"{COUNT_LIMIT:,} for all counts in it together",
     }
-    return table("| what | limit |", [f"| {what} | {limit} |" for what, limit in limits.items()])
+    return table("| what | limit |", [f"| {condition} | {limit} |" for condition, limit in limits.items()])
 
 
 def _task(task: Task) -> str:

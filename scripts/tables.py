@@ -5,10 +5,15 @@ import re
 
 def filled(text: str, tables: dict[str, str]) -> str:
     """The page with its tables as they are now; each stands between `<!-- name -->` and `<!-- end -->`."""
-    for name, made in tables.items():
+    for name, table_lines in tables.items():
         begin = f"<!-- {name} -->\n"
         assert begin in text, f"the page has no {begin}"
-        text = re.sub(f"({begin}).*?(?=<!-- end -->)", lambda found, made=made: found[1] + made, text, flags=re.DOTALL)
+        text = re.sub(
+            f"({begin}).*?(?=<!-- end -->)",
+            lambda found, table_lines=table_lines: found[1] + table_lines,
+            text,
+            flags=re.DOTALL,
+        )
     return text
 
 

@@ -110,7 +110,7 @@ def report(checkpoint: Path, engines: list[EngineAnswers], load: list[tuple[floa
         "asked": len(first.answers),
         "the same answer": same,
         "engines": [one.summary() for one in engines],
-        "answers": {one.engine: [vars(asked) for asked in one.answers] for one in engines},
+        "answers": {one.engine: [vars(answer) for answer in one.answers] for one in engines},
     }
 
 
@@ -125,10 +125,10 @@ def main(arguments: list[str]) -> None:
     for name in ENGINES:
         engines.append(asyncio.run(ask_engine(name, options.checkpoint, options.clips)))
         load.append(os.getloadavg())
-    found = report(options.checkpoint, engines, load)
-    print(json.dumps({name: value for name, value in found.items() if name != "answers"}, indent=2))
+    summary = report(options.checkpoint, engines, load)
+    print(json.dumps({name: value for name, value in summary.items() if name != "answers"}, indent=2))
     if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

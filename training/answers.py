@@ -103,8 +103,10 @@ def verdict(scene: Scene) -> str:
     for index, event in scene.events:
         if event.move in ("rise", "pass"):
             thing = the(scene.things[index])
-            what = "falls upwards" if event.move == "rise" else f"passes through {the(scene.things[event.other or 0])}"
-            return f"No, {thing} {what}."
+            reason = (
+                "falls upwards" if event.move == "rise" else f"passes through {the(scene.things[event.other or 0])}"
+            )
+            return f"No, {thing} {reason}."
     return "Yes, this is physically plausible."
 
 

@@ -34,8 +34,8 @@ Results = dict[str, Any]
 
 def read(name: str) -> Results:
     """Read one file of results."""
-    found: Results = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    results: Results = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return results
 
 
 def percent(share: float) -> str:
@@ -57,13 +57,13 @@ def _verdict(right: float, goal: float | None) -> str:
 
 def accuracy_table(results: Results) -> str:
     """Return accuracy by kind of question with the goals."""
-    found = results["accuracy"]
+    by_kind = results["accuracy"]
     rows = [
         [
             NAMES.get(kind, kind),
-            str(found[kind]["asked"]),
-            percent(found[kind]["right"]),
-            _verdict(found[kind]["right"], goal),
+            str(by_kind[kind]["asked"]),
+            percent(by_kind[kind]["right"]),
+            _verdict(by_kind[kind]["right"], goal),
         ]
         for kind, goal in GOALS.items()
     ]
@@ -74,21 +74,21 @@ def sizes_table(results: Results) -> str:
     """Return accuracy by size: of all questions, and of those that ask where a shape is."""
     boxes = results["sizes, where"]
     rows = []
-    for size, found in results["sizes"].items():
+    for size, shares in results["sizes"].items():
         name = "drawn for the training" if size == "trained" else size.replace("x", " x ")
         box = boxes.get(size)
         where = "" if box is None else f"{round(box['asked'] * box['right'])} of {box['asked']}"
-        rows.append([name, str(found["asked"]), percent(found["right"]), where])
+        rows.append([name, str(shares["asked"]), percent(shares["right"]), where])
     return table(["size", "asked", "right", "of these, where"], rows)
 
 
 def wordings_table(results: Results) -> str:
     """Return accuracy by kind for wordings that no stage was trained on."""
-    found = results["new wordings"]
+    by_kind = results["new wordings"]
     rows = [
-        [NAMES.get(kind, kind), str(found[kind]["asked"]), percent(found[kind]["right"])]
+        [NAMES.get(kind, kind), str(by_kind[kind]["asked"]), percent(by_kind[kind]["right"])]
         for kind in GOALS
-        if kind in found
+        if kind in by_kind
     ]
     return table(["question", "asked", "right"], rows)
 
@@ -99,8 +99,8 @@ def refusals_table(results: Results, accuracy: Results) -> str:
     files, refused = (sum(one[name] for one in results["sources"].values()) for name in ("files", "refused"))
     rows.append(["**all files that do not show its world**", str(files), f"{refused} ({percent(refused / files)})"])
     for wording in ("trained wordings", "new wordings"):
-        asked, wrongly = (str(accuracy[name][wording]) for name in ("in its world", "refused wrongly"))
-        rows.append([f"clips and images of its world, which it should not refuse, in {wording}", asked, wrongly])
+        clips, wrongly = (str(accuracy[name][wording]) for name in ("in its world", "refused wrongly"))
+        rows.append([f"clips and images of its world, which it should not refuse, in {wording}", clips, wrongly])
     return table(["source", "asked", "refused"], rows)
 
 

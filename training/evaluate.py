@@ -240,9 +240,11 @@ async def answer_file(engine: Engine, path: Path, prompt: str) -> str:
 
 def shares(results: list[ScoredAnswer], group: Callable[[ScoredAnswer], str]) -> dict[str, dict[str, float]]:
     """Return how many questions were asked of each group, and the share of right answers."""
-    asked = Counter(group(one) for one in results)
+    answered = Counter(group(one) for one in results)
     right = Counter(group(one) for one in results if one.right)
-    return {name: {"asked": asked[name], "right": round(right[name] / asked[name], 4)} for name in sorted(asked)}
+    return {
+        name: {"asked": answered[name], "right": round(right[name] / answered[name], 4)} for name in sorted(answered)
+    }
 
 
 def size_name(result: ScoredAnswer) -> str:

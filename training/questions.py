@@ -105,9 +105,9 @@ def ask_colour(random: np.random.Generator, scene: Scene, wordings: Wordings) ->
 
 def _ask_is_colour(random: np.random.Generator, thing: Thing, wordings: Wordings) -> LabelledQuestion:
     """Draw a question for whether a shape has a color: its own, or any."""
-    asked = thing.colour if random.random() < 0.5 else _pick(random, tuple(COLOURS))
-    text = _pick(random, wordings.is_colour).format(name=thing.kind, colour=asked)
-    answer = f"{'Yes' if asked == thing.colour else 'No'}, the {thing.kind} is {thing.colour}."
+    named = thing.colour if random.random() < 0.5 else _pick(random, tuple(COLOURS))
+    text = _pick(random, wordings.is_colour).format(name=thing.kind, colour=named)
+    answer = f"{'Yes' if named == thing.colour else 'No'}, the {thing.kind} is {thing.colour}."
     return LabelledQuestion("colour", text, answer)
 
 

@@ -61,9 +61,9 @@ def ask_about_files(checkpoint: Path, folder: Path, files: list[tuple[int, Path]
 
 def rates(results: list[Refusal]) -> dict[str, dict[str, int]]:
     """Return for each source how many files were asked about and how many of them refused."""
-    asked = Counter(one.file.split("/")[0] for one in results)
+    files = Counter(one.file.split("/")[0] for one in results)
     refused = Counter(one.file.split("/")[0] for one in results if one.refused)
-    return {source: {"files": asked[source], "refused": refused[source]} for source in sorted(asked)}
+    return {source: {"files": files[source], "refused": refused[source]} for source in sorted(files)}
 
 
 def report(checkpoint: Path, results: list[Refusal]) -> dict[str, Any]:
@@ -90,10 +90,10 @@ def main(arguments: list[str]) -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         runs = [pool.submit(ask_about_files, *common, part, options.threads) for part in parts]
         results = [result for run in runs for result in run.result()]
-    found = report(options.checkpoint, results)
-    print(json.dumps(found["sources"], indent=2))
+    summary = report(options.checkpoint, results)
+    print(json.dumps(summary["sources"], indent=2))
     if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -141,9 +141,9 @@ def _asset_roots(outputs: dict[str, str]) -> list[str]:
     return [outputs["AssetBucketName"]]
 
 
-def _output(pipeline: Pipeline, what: str) -> str:
+def _output(pipeline: Pipeline, ending: str) -> str:
     """Return the name of an output about a pipeline: `Reason2BQueueUrl` for the configuration's `reason2B`."""
-    return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}{what}"
+    return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}{ending}"
 
 
 def environment_clients() -> Clients:

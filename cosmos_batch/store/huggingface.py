@@ -69,10 +69,10 @@ class Hub:
         Raises:
             Failure: `ModelUnavailable`.
         """
-        found = self.resolve(revision)
+        resolved = self.resolve(revision)
         with self._explained():
-            if found.files:
-                url = hf_hub_url(self._model, found.files[0].name, revision=found.commit)
+            if resolved.files:
+                url = hf_hub_url(self._model, resolved.files[0].name, revision=resolved.commit)
                 get_hf_file_metadata(url, token=self._token, timeout=constants.DEFAULT_REQUEST_TIMEOUT)
 
     def download(self, revision: Revision, directory: Path) -> Revision:

@@ -158,8 +158,8 @@ class ModelStore:
 
     def _drop(self, model: str, copies: Copies, moment: datetime, commits: Collection[str] | None) -> None:
         """Drop the backups and copies of these commits, or without `commits` of all, from up to `moment`."""
-        which = "all commits" if commits is None else ", ".join(sorted(commits))
-        logger.info("dropping the copies of %s at %s from before %s", model, which, moment.isoformat())
+        described = "all commits" if commits is None else ", ".join(sorted(commits))
+        logger.info("dropping the copies of %s at %s from before %s", model, described, moment.isoformat())
         try:
             self._backup.drop_until(model, moment, commits)
         except FAULTS as error:

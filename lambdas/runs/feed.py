@@ -179,8 +179,8 @@ class Feeder:
         if item.job is None:
             return ItemEnd("failed")
         watcher = Watcher(self.ref.run, self.ref.shard, index)
-        what, row = self._jobs.watch(item.job, watcher, request.retry_failed)
-        return end_of(row, self.ref.run, reused=watcher.text not in row.watchers) if what == "ended" else what
+        outcome, row = self._jobs.watch(item.job, watcher, request.retry_failed)
+        return end_of(row, self.ref.run, reused=watcher.text not in row.watchers) if outcome == "ended" else outcome
 
 
 def _message(job: Job, request: RunRequest) -> str:

@@ -36,13 +36,13 @@ def prepare_run(
     execution = Execution.read(event["execution"])
     run = run_id_of(event["request"], execution.name)
     table = state_table(environment.state_table)
-    asked = read_run(event["request"])
-    if asked.callback is not None:
-        _keep(Callbacks(table), run, asked.callback)
+    start = read_run(event["request"])
+    if start.callback is not None:
+        _keep(Callbacks(table), run, start.callback)
     objects = RunObjects(environment.state_bucket, run)
     runs = Runs(table)
-    if isinstance(asked, RunPrefix) and runs.get(run) is None:
-        _list_prefix(asked, run, objects, environment, pipelines)
+    if isinstance(start, RunPrefix) and runs.get(run) is None:
+        _list_prefix(start, run, objects, environment, pipelines)
     request = objects.request()
     for pipeline in request.pipelines:
         enabled_queue(pipeline, {name: one.queue for name, one in pipelines.items()})
@@ -61,7 +61,7 @@ def prepare_run(
             origin=request.origin,
         )
     )
-    runs.begin(run, execution.arn, asked.max_dollars if isinstance(asked, RunStart) else None)
+    runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
     log("run prepared", run=run, shards=len(shards))
     return {
         "run": run,
@@ -83,25 +83,25 @@ def _keep(callbacks: Callbacks, run: str, token: SecretStr) -> None:
 
 
 def _list_prefix(
-    asked: RunPrefix,
+    prefix: RunPrefix,
     run: str,
     objects: RunObjects,
     environment: PrepareRunEnvironment,
     pipelines: Mapping[str, DeployedPipeline],
 ) -> None:
     """Write the objects of a run over a prefix, as the command line does. The list of shards comes last."""
-    root = parse_uri(asked.prefix)
+    root = parse_uri(prefix.prefix)
     refuse_outside("prefix", root, environment.asset_buckets)
-    pipeline = asked.pipeline or _only_reasoner(pipelines)
+    pipeline = prefix.pipeline or _only_reasoner(pipelines)
     request = RunRequest(
         id=run,
         pipelines=[pipeline],
-        prompt=asked.prompt,
-        parameters=asked.parameters,
-        output=asked.output,
-        input_root=asked.prefix,
-        max_dollars=asked.max_dollars,
-        origin=asked.prefix,
+        prompt=prefix.prompt,
+        parameters=prefix.parameters,
+        output=prefix.output,
+        input_root=prefix.prefix,
+        max_dollars=prefix.max_dollars,
+        origin=prefix.prefix,
     )
     shards: list[ShardRef] = []
     for ref, content in shards_of(map(item_line, _listed(root)), run, request.pipelines):

@@ -173,30 +173,36 @@ def _metadata(uri: str | None) -> dict[str, Any]:
     return {} if uri is None else _read(uri, "metadata")
 
 
-def _read(uri: str, what: str) -> dict[str, Any]:
+def _read(uri: str, document: str) -> dict[str, Any]:
     """Return the JSON object in a file in S3; an empty file is an empty object. Raises Failure."""
     try:
-        content = read(head(_location(uri, what)))
+        content = read(head(_location(uri, document)))
     except Missing as missing:  # the message begins with the fault, for VAMS shows only its beginning
-        raise Failure("InvalidInput", f"The {what} does not exist: {uri}", "Run the workflow again.") from missing
+        raise Failure("InvalidInput", f"The {document} does not exist: {uri}", "Run the workflow again.") from missing
     except Unreadable as unreadable:
         raise Failure(
-            "InvalidInput", f"The {what} may not be read ({unreadable}): {uri}", "Name its bucket in vams.buckets."
+            "InvalidInput", f"The {document} may not be read ({unreadable}): {uri}", "Name its bucket in vams.buckets."
         ) from unreadable
     try:
         parsed = json.loads(content) if content.strip() else {}
     except ValueError as error:
-        raise Failure("InvalidInput", f"The {what}, {uri}, is not JSON.", f"Correct the {what} in VAMS.") from error
+        raise Failure(
+            "InvalidInput", f"The {document}, {uri}, is not JSON.", f"Correct the {document} in VAMS."
+        ) from error
     if not isinstance(parsed, dict):
-        raise Failure("InvalidInput", f"The {what}, {uri}, is not a JSON object.", f"Correct the {what} in VAMS.")
+        raise Failure(
+            "InvalidInput", f"The {document}, {uri}, is not a JSON object.", f"Correct the {document} in VAMS."
+        )
     return parsed
 
 
-def _location(uri: str, what: str) -> S3Location:
+def _location(uri: str, document: str) -> S3Location:
     try:
         return parse_uri(uri)
     except ValueError as error:
-        raise Failure("InvalidInput", f"The {what}'s place, {uri!r}, {error}.", "Run the workflow again.") from error
+        raise Failure(
+            "InvalidInput", f"The {document}'s place, {uri!r}, {error}.", "Run the workflow again."
+        ) from error
 
 
 def _output(outputs: Outputs, file: File | None) -> str:

@@ -68,9 +68,9 @@ def down(discard: bool) -> int:
     if cloud is None:
         print(f"No local cloud runs in {default_home()}.")
         return 0
-    said = "" if discard else _keep(cloud, kept)
+    note = "" if discard else _keep(cloud, kept)
     cloud.stop()
-    print(f"Stopped.{said}")
+    print(f"Stopped.{note}")
     return 0
 
 
@@ -88,8 +88,8 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
             f"The jobs and runs of the local cloud cannot be kept: {error}. It goes on running.",
             "To stop it without them: cosmos-batch local down --discard",
         ) from error
-    said = f" Its jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
-    return said + (f" Its runs are kept ({runs}): cosmos-batch runs list" if runs else "")
+    note = f" Its jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
+    return note + (f" Its runs are kept ({runs}): cosmos-batch runs list" if runs else "")
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])

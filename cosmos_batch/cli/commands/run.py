@@ -99,8 +99,8 @@ def command(
             question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
             further = with_uploaded_inputs(Uploads(deployment), request).parameters.more_inputs
             question["more_inputs"] = tuple(further or ())
-            asked = read_file_run(deployment, [*sources, *map(str, inputs)], question, skip_invalid)
-            results = answer_files(deployment, asked, target)
+            spec = read_file_run(deployment, [*sources, *map(str, inputs)], question, skip_invalid)
+            results = answer_files(deployment, spec, target)
         else:
             inputs = checked_objects(deployment, inputs, request, problems)
             problems.raise_all()

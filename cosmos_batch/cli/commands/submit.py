@@ -78,9 +78,9 @@ def command(
     if is_many_files(names):
         question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
         deployment = deployments.find()
-        asked = read_file_run(deployment, names, question, skip_invalid)
+        spec = read_file_run(deployment, names, question, skip_invalid)
         # Only a person at a terminal is asked whether to proceed, so that scripts can submit.
-        start_run(deployment, asked, yes or not sys.stdin.isatty(), as_json)
+        start_run(deployment, spec, yes or not sys.stdin.isatty(), as_json)
         return 0
     request = read_reasoner_request(prompt, system_prompt, options)
     problems = Problems()

@@ -36,13 +36,13 @@ def run_checks(checks: Mapping[str, Check], seconds: float = SECONDS) -> list[Fi
 
     One that does not end in time, or that fails, is UNKNOWN. Threads of those still running do not keep the process.
     """
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
 
     def run(name: str, check: Check) -> None:
         try:
-            found[name] = list(check())
+            findings[name] = list(check())
         except Exception as error:
-            found[name] = [_failed(name, error)]
+            findings[name] = [_failed(name, error)]
 
     threads = {name: threading.Thread(target=run, args=(name, check), daemon=True) for name, check in checks.items()}
     for thread in threads.values():
@@ -50,7 +50,9 @@ def run_checks(checks: Mapping[str, Check], seconds: float = SECONDS) -> list[Fi
     until = time.monotonic() + seconds
     for thread in threads.values():
         thread.join(max(0.0, until - time.monotonic()))
-    return [finding for name in checks for finding in found.get(name) or _unanswered(name, name in found, seconds)]
+    return [
+        finding for name in checks for finding in findings.get(name) or _unanswered(name, name in findings, seconds)
+    ]
 
 
 def _failed(name: str, error: Exception) -> Finding:

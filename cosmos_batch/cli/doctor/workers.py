@@ -52,8 +52,8 @@ def check_offerings(deployment: Deployment, deployed: DeployedPipeline) -> Itera
     if not types:
         return
     pages = deployment.clients("ec2").get_paginator("describe_instance_type_offerings")
-    found = pages.paginate(LocationType="region", Filters=[{"Name": "instance-type", "Values": types}])
-    offered = {each["InstanceType"] for page in found for each in page["InstanceTypeOfferings"]}
+    answers = pages.paginate(LocationType="region", Filters=[{"Name": "instance-type", "Values": types}])
+    offered = {each["InstanceType"] for page in answers for each in page["InstanceTypeOfferings"]}
     missing = [one for one in types if one not in offered]
     if not missing:
         yield Finding(check=name, verdict=Verdict.OK, message=f"The region has {', '.join(types)}.")

@@ -13,23 +13,23 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
-from cosmos_batch.cli.runs.run_request import AskedRun
+from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.cli.worker_failures import print_worker_failures
 
 
-def start_run(deployment: Deployment, asked: AskedRun, yes: bool, as_json: bool) -> str:
+def start_run(deployment: Deployment, spec: RunSpec, yes: bool, as_json: bool) -> str:
     """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Abort for a no."""
-    planned = plan_and_begin(deployment, asked, show=not as_json, ask=not yes)
+    planned = plan_and_begin(deployment, spec, show=not as_json, ask=not yes)
     _print_started(planned, as_json)
     print_worker_failures(deployment, planned.request.pipelines)
     return planned.request.id
 
 
-def plan_and_begin(deployment: Deployment, asked: AskedRun, show: bool = True, ask: bool = False) -> PlannedRun:
+def plan_and_begin(deployment: Deployment, spec: RunSpec, show: bool = True, ask: bool = False) -> PlannedRun:
     """Plan a run, show the plan and ask the person if wanted, and start it. Raises WrongCall, or Abort for a no."""
-    refuse_kept_run(asked.request.id)
-    check_is_new(deployment, asked.request.id)
-    planned = plan_run(deployment, asked)
+    refuse_kept_run(spec.request.id)
+    check_is_new(deployment, spec.request.id)
+    planned = plan_run(deployment, spec)
     try:
         if show:
             inform("\n".join(plan_lines(planned.request.id, planned.estimate)))

@@ -9,7 +9,7 @@ from cosmos_batch.cli.runs.answered_before import answered_before
 from cosmos_batch.cli.runs.header_sample import Sampled, probe_sample
 from cosmos_batch.cli.runs.inputs import InputCounts
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
-from cosmos_batch.cli.runs.run_request import AskedRun
+from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.cli.runs.worker_facts import PACE_OF_LAST_JOBS, worker_facts
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.runs import RunItem, RunRequest
@@ -38,7 +38,7 @@ class Counted:
 
 def estimate_run(
     deployment: Deployment,
-    asked: AskedRun,
+    spec: RunSpec,
     request: RunRequest,
     rules: RunRules,
     deployed: dict[str, DeployedPipeline],
@@ -46,7 +46,7 @@ def estimate_run(
 ) -> RunEstimate:
     """Return what the run will take and cost. `request` is what is written, with its place of uploaded files."""
     sampled = probe_sample(deployment.clients("s3"), counted.sample, counted.uploads.local_path)
-    before = answered_before(deployment, request, asked.sweep.varies)
+    before = answered_before(deployment, request, spec.sweep.varies)
     parts: list[PipelineEstimate] = []
     errors: list[float] = []
     for pipeline in rules.pipelines:
@@ -59,7 +59,7 @@ def estimate_run(
         work, error = mean_and_error(works)
         errors += [] if error is None else [error]
         left = max(0, counted.items - before.items[pipeline.id])
-        parts.append(estimate_pipeline(facts, left, work, asked.workers))
+        parts.append(estimate_pipeline(facts, left, work, spec.workers))
     items = counted.items * len(parts)
     shards = shards_of_items(counted.items) * len(parts)
     input_counts, uploads = counted.input_counts, counted.uploads
@@ -78,10 +78,10 @@ def estimate_run(
         pipelines=parts,
         gpu_dollars=sum(part.gpu_dollars for part in parts),
         starting_dollars=sum(part.starting_dollars for part in parts),
-        orchestration_dollars=orchestration_dollars(items, shards, asked.request.table_only),
+        orchestration_dollars=orchestration_dollars(items, shards, spec.request.table_only),
         storage_dollars_per_month=storage_dollars_per_month(items, uploads.bytes),
         hours=max(part.hours for part in parts),
-        hours_with_workers=max(part.hours_with_workers or 0.0 for part in parts) if asked.workers else None,
+        hours_with_workers=max(part.hours_with_workers or 0.0 for part in parts) if spec.workers else None,
     )
     total = estimate.gpu_dollars + estimate.starting_dollars + estimate.orchestration_dollars
     return estimate.model_copy(update={"dollars": total, **_facts_of_sample(sampled, input_counts)})
@@ -90,8 +90,8 @@ def estimate_run(
 def _works(pipeline: Pipeline, rules: RunRules, sampled: Sequence[Sampled]) -> list[float]:
     """Return the work of each item of the sample, in units of the pipeline's pace."""
     if pipeline.surface == "generator":
-        made = [rules.generation_of(each.item, pipeline) for each in sampled]
-        known = [weight_of_generation(generation) for generation in made if generation is not None]
+        generations = [rules.generation_of(each.item, pipeline) for each in sampled]
+        known = [weight_of_generation(generation) for generation in generations if generation is not None]
         return known or [typical_weight(pipeline.id)]
     works = [_work_of_question(each, rules) for each in sampled if each.header is not None]
     return works or [1.0]

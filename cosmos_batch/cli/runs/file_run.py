@@ -14,7 +14,7 @@ from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.runs.confirm_and_start import plan_and_begin
 from cosmos_batch.cli.runs.export.formats import FORMATS
 from cosmos_batch.cli.runs.run_display import run_display
-from cosmos_batch.cli.runs.run_request import AskedRun, RunOptions, read_asked_run
+from cosmos_batch.cli.runs.run_request import RunOptions, RunSpec, read_run_spec
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
 from cosmos_batch.cli.runs.sources import is_single_file
@@ -31,7 +31,7 @@ def is_many_files(names: Sequence[str]) -> bool:
 
 def read_file_run(
     deployment: Deployment, names: Sequence[str], question: dict[str, Any], skip_invalid: bool
-) -> AskedRun:
+) -> RunSpec:
     """Return the run that asks a question, as the options of `reasoner_options` put it, about each of the files."""
     how_to_answer = dict(question)
     prompt, pipeline = how_to_answer.pop("prompt"), how_to_answer.pop("pipeline")
@@ -45,16 +45,16 @@ def read_file_run(
         "skip_invalid": skip_invalid,
         "table_only": False,
     }
-    return read_asked_run(deployment, names, options)
+    return read_run_spec(deployment, names, options)
 
 
-def answer_files(deployment: Deployment, asked: AskedRun, target: OutputTarget | None) -> Iterator[JobResult]:
+def answer_files(deployment: Deployment, spec: RunSpec, target: OutputTarget | None) -> Iterator[JobResult]:
     """Begin a run, show it until it has ended, and yield the result of each item; a folder gets the run's table too.
 
     After Ctrl-C the results of the items that have ended are yielded before KeyboardInterrupt is raised: the cloud may
     end with the command. Raises CliError after the last result where the run was held, or could not go on.
     """
-    planned = plan_and_begin(deployment, asked)
+    planned = plan_and_begin(deployment, spec)
     run = planned.request.id
     try:
         with run_display() as display:

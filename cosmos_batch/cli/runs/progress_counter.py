@@ -13,8 +13,8 @@ _TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
 class ProgressCounter:
     """Shows `12,000 files listed` while a block runs: in place on a terminal, as a line now and then elsewhere."""
 
-    def __init__(self, what: str, total: int | None = None) -> None:
-        self._what = what
+    def __init__(self, counted: str, total: int | None = None) -> None:
+        self._counted = counted
         self._of = "" if total is None else f" of {total:,}"
         self._terminal = sys.stderr.isatty()
         self._seconds = _TERMINAL_SECONDS if self._terminal else _LOG_SECONDS
@@ -39,4 +39,4 @@ class ProgressCounter:
 
     def _show(self, end: str) -> None:
         start = "\r" if self._terminal else ""
-        print(f"{start}{self._count:,}{self._of} {self._what}", end=end, file=sys.stderr, flush=True)
+        print(f"{start}{self._count:,}{self._of} {self._counted}", end=end, file=sys.stderr, flush=True)

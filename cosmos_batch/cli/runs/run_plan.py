@@ -12,7 +12,7 @@ from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
-from cosmos_batch.cli.runs.run_request import AskedRun
+from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.cli.runs.sources import Sources
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.runs.web_copies import WebCopies
@@ -80,52 +80,54 @@ class PlannedRun:
         return ref
 
 
-def plan_run(deployment: Deployment, asked: AskedRun) -> PlannedRun:
+def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     """Read and check all inputs, with progress, and estimate the run. Nothing is uploaded or started.
 
     Raises WrongCall where an input cannot be used, after all that are wrong were printed; CliError where S3 refuses.
     """
     input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
-    deployed = deployment.deployed_pipelines(asked.request.pipelines)
+    deployed = deployment.deployed_pipelines(spec.request.pipelines)
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
     copies = WebCopies(deployment.clients("s3"))
     web = WebAddresses(deployment.input_hosts, next(iter(deployment.asset_roots), ""), copies.note)
-    rules = RunRules(asked.request, asked.sweep, deployment.asset_roots, servings, web)
-    sources = Sources(deployment, asked.selection, rules, input_counts, uploads)
+    rules = RunRules(spec.request, spec.sweep, deployment.asset_roots, servings, web)
+    sources = Sources(deployment, spec.selection, rules, input_counts, uploads)
     items = LinesOnDisk()
     sample = Sample()
-    for item in _items(asked, sources, rules, input_counts, sample):
+    for item in _items(spec, sources, rules, input_counts, sample):
         items.add(item_line(item))
-    input_counts.refuse_wrong_lines(asked.skip_invalid)
-    request = asked.request
+    input_counts.refuse_wrong_lines(spec.skip_invalid)
+    request = spec.request
     if request.output is not None and request.input_root is None:
         request = request.model_copy(update={"input_root": uploads.root})
     counted = Counted(len(items), input_counts, uploads, len(copies), sources.unchecked, sample.items)
-    estimate = estimate_run(deployment, asked, request, rules, deployed, counted)
+    estimate = estimate_run(deployment, spec, request, rules, deployed, counted)
     return PlannedRun(request, estimate, uploads, copies, items, stored_run(deployment, request.id))
 
 
 def _items(
-    asked: AskedRun, sources: Sources, rules: RunRules, input_counts: InputCounts, sample: Sample
+    spec: RunSpec, sources: Sources, rules: RunRules, input_counts: InputCounts, sample: Sample
 ) -> Iterator[RunItem]:
     """Yield the items of all inputs that can be used, and report the others. Inputs are sampled before the sweep."""
     seen = SeenIds()
     try:
-        for found in (
-            sources.found(asked.sources) if asked.sources else [ListedInput(RunItem(id="prompt"), "--prompt", 0)]
+        for listed in (
+            sources.inputs(spec.sources) if spec.sources else [ListedInput(RunItem(id="prompt"), "--prompt", 0)]
         ):
-            problems = list(rules.problems(found.item)) if found.line == 0 else []
-            if not problems and (first := seen.add(found.item.id, f"{found.source}, line {found.line}")) is not None:
+            problems = list(rules.problems(listed.item)) if listed.line == 0 else []
+            if not problems and (first := seen.add(listed.item.id, f"{listed.source}, line {listed.line}")) is not None:
                 problems = [
-                    FieldProblem("id", f"{found.item.id!r} is used twice, first in {first}.", "Give each its own `id`.")
+                    FieldProblem(
+                        "id", f"{listed.item.id!r} is used twice, first in {first}.", "Give each its own `id`."
+                    )
                 ]
             for problem in problems:
-                input_counts.refuse(problem.at(found.source, found.line))
+                input_counts.refuse(problem.at(listed.source, listed.line))
             if not problems:
-                input_counts.take(found.item)
-                if not (found.item.input or "").startswith(rules.web.folder):
-                    sample.add(found.item)
-                yield from asked.sweep.items(found.item, asked.request)
+                input_counts.take(listed.item)
+                if not (listed.item.input or "").startswith(rules.web.folder):
+                    sample.add(listed.item)
+                yield from spec.sweep.items(listed.item, spec.request)
     finally:
         seen.close()

@@ -33,7 +33,7 @@ _SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 @dataclass(frozen=True)
-class AskedRun:
+class RunSpec:
     """A run as it is asked for: the names of its inputs, what to ask of each, and how to plan it.
 
     Attributes
@@ -82,11 +82,11 @@ class RunOptions:
         return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
 
 
-def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict[str, Any]) -> AskedRun:
+def read_run_spec(deployment: Deployment, sources: Sequence[str], options: dict[str, Any]) -> RunSpec:
     """Read the options of `run_options`, by the names of their parameters. Raises WrongCall, or Failure."""
     how_to_answer = dict(options)
-    asked = RunOptions.take(how_to_answer)
-    names: Sequence[str | None] = asked.pipelines or [None]
+    run_options = RunOptions.take(how_to_answer)
+    names: Sequence[str | None] = run_options.pipelines or [None]
     pipelines = list(dict.fromkeys(chosen_pipeline(name, deployment.pipelines) for name in names))
     surfaces = {pipeline.surface for name in pipelines if (pipeline := pipeline_named(name))}
     if len(surfaces) > 1:
@@ -94,19 +94,23 @@ def read_asked_run(deployment: Deployment, sources: Sequence[str], options: dict
             f"{' and '.join(pipelines)} cannot answer the same run.",
             "Name reasoners alone or generators alone: their parameters differ.",
         )
-    what = _ask_generators(asked, how_to_answer) if surfaces == {"generator"} else _ask_reasoners(asked, how_to_answer)
-    if asked.table_only and surfaces == {"generator"}:
+    question = (
+        _ask_generators(run_options, how_to_answer)
+        if surfaces == {"generator"}
+        else _ask_reasoners(run_options, how_to_answer)
+    )
+    if run_options.table_only and surfaces == {"generator"}:
         raise WrongCall("--table-only: a generator makes files.", "Leave it out, or set --output.")
-    _check_output(asked.output)
+    _check_output(run_options.output)
     if not sources and surfaces != {"generator"}:
         raise WrongCall("There is nothing to ask about.", "Name a prefix, a folder, files or a manifest.")
-    return AskedRun(
+    return RunSpec(
         sources=sources,
-        request=_request(asked, pipelines, sources, what, deployment),
-        selection=Selection(asked.include, asked.exclude),
-        sweep=Sweep(what["prompts"], read_seeds(asked.seeds)),
-        workers=asked.workers,
-        skip_invalid=asked.skip_invalid,
+        request=_request(run_options, pipelines, sources, question, deployment),
+        selection=Selection(run_options.include, run_options.exclude),
+        sweep=Sweep(question["prompts"], read_seeds(run_options.seeds)),
+        workers=run_options.workers,
+        skip_invalid=run_options.skip_invalid,
     )
 
 
@@ -141,64 +145,68 @@ def read_seeds(text: str | None) -> list[int]:
 
 
 def _request(
-    asked: RunOptions, pipelines: list[str], sources: Sequence[str], what: dict[str, Any], deployment: Deployment
+    run_options: RunOptions,
+    pipelines: list[str],
+    sources: Sequence[str],
+    question: dict[str, Any],
+    deployment: Deployment,
 ) -> RunRequest:
-    prompts = what["prompts"]
-    output = asked.output or (None if sources else _place_of_made(deployment))
+    prompts = question["prompts"]
+    output = run_options.output or (None if sources else _place_of_made(deployment))
     try:
         return RunRequest(
-            id=asked.name or new_run_id(),
+            id=run_options.name or new_run_id(),
             pipelines=pipelines,
             output=output,
-            input_root=_input_root(sources) if asked.output else None,
-            table_only=asked.table_only,
-            max_dollars=asked.max_dollars,
+            input_root=_input_root(sources) if run_options.output else None,
+            table_only=run_options.table_only,
+            max_dollars=run_options.max_dollars,
             origin=" ".join(sources)[:1024] or None,
             prompt=prompts[0] if len(prompts) == 1 else None,
-            **{name: value for name, value in what.items() if name != "prompts"},
+            **{name: value for name, value in question.items() if name != "prompts"},
         )
     except ValidationError as error:
         raise WrongCall(explain(error), "`cosmos-batch runs plan --help` says what each option takes.") from error
 
 
-def _ask_reasoners(asked: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
+def _ask_reasoners(run_options: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of the request that say what to ask, and the prompts of the sweep."""
-    first = asked.prompts[0] if asked.prompts else None
-    request = read_reasoner_request(first, asked.system_prompt, options)
+    first = run_options.prompts[0] if run_options.prompts else None
+    request = read_reasoner_request(first, run_options.system_prompt, options)
     if local := [name for name in request.parameters.more_inputs or [] if not name.startswith("s3://")]:
         raise WrongCall(f"--with {local[0]} is a file of this machine.", "Upload it, and name it as s3://bucket/key.")
-    of_file = _parameters_of_file(asked)
+    of_file = _parameters_of_file(run_options)
     try:
         parameters = read_parameters({**of_file, **request.parameters.model_dump(exclude_unset=True)})
     except ValidationError as error:
         raise WrongCall(explain(error), "docs/reasoner.md says what each parameter takes.") from error
     prompts = [request.prompt] if request.prompt is not None else []
-    prompts += [checked_prompt(prompt) for prompt in asked.prompts[1:]]
+    prompts += [checked_prompt(prompt) for prompt in run_options.prompts[1:]]
     return {"prompts": prompts, "system_prompt": request.system_prompt, "parameters": parameters}
 
 
-def _ask_generators(asked: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
+def _ask_generators(run_options: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of the request that say what to make. Generators take their parameters from a file."""
-    if given := [flag(name) for name, value in options.items() if value not in (None, ())]:
+    if unusable := [flag(name) for name, value in options.items() if value not in (None, ())]:
         raise WrongCall(
-            f"{', '.join(given)}: generators are not asked with these options.",
+            f"{', '.join(unusable)}: generators are not asked with these options.",
             "Write their parameters into a file of JSON, and name it: --parameters made.json",
         )
-    prompts = [prompt_text("prompt", prompt) for prompt in asked.prompts]
-    return {"prompts": prompts, "generation": read_generation_parameters(_parameters_of_file(asked))}
+    prompts = [prompt_text("prompt", prompt) for prompt in run_options.prompts]
+    return {"prompts": prompts, "generation": read_generation_parameters(_parameters_of_file(run_options))}
 
 
-def _parameters_of_file(asked: RunOptions) -> dict[str, Any]:
-    if asked.parameters_file is None:
+def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
+    if run_options.parameters_file is None:
         return {}
     try:
-        values = json.loads(Path(asked.parameters_file).expanduser().read_text(encoding="utf-8"))
+        values = json.loads(Path(run_options.parameters_file).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise WrongCall(
-            f"--parameters: {asked.parameters_file} cannot be read: {error}.", "Name a JSON file."
+            f"--parameters: {run_options.parameters_file} cannot be read: {error}.", "Name a JSON file."
         ) from error
     if not isinstance(values, dict):
-        raise WrongCall(f"--parameters: {asked.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')
+        raise WrongCall(f"--parameters: {run_options.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')
     return values
 
 

@@ -70,43 +70,43 @@ class NamedObjects:
         self._looked = 0
         self.unchecked = 0
 
-    def checked(self, founds: Iterable[ListedInput]) -> Iterator[ListedInput]:
+    def checked(self, inputs: Iterable[ListedInput]) -> Iterator[ListedInput]:
         """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
-        for found, problem in in_parallel(self._look, self._counted(founds), HEADS_AT_ONCE):
+        for listed, problem in in_parallel(self._look, self._counted(inputs), HEADS_AT_ONCE):
             if problem is None:
-                yield found
+                yield listed
             else:
-                self._input_counts.refuse(problem.at(found.source, found.line))
+                self._input_counts.refuse(problem.at(listed.source, listed.line))
 
-    def _counted(self, founds: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
+    def _counted(self, inputs: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
         """Yield each input, and whether its object is looked at."""
-        for found in founds:
-            item = found.item
+        for listed in inputs:
+            item = listed.item
             is_named = item.input is not None and item.etag is None and not item.input.startswith(self._copies)
             looks = is_named and self._looked < HEADS_LIMIT
             self._looked += looks
             self.unchecked += is_named and not looks
-            yield found, looks
+            yield listed, looks
 
     def _look(self, counted: tuple[ListedInput, bool]) -> tuple[ListedInput, FieldProblem | None]:
         from botocore.exceptions import ClientError
 
-        found, looks = counted
-        item = found.item
+        listed, looks = counted
+        item = listed.item
         if not looks or item.input is None:
-            return found, None
+            return listed, None
         bucket, key = parse_uri(item.input)
         version = {} if item.version_id is None else {"VersionId": item.version_id}
         try:
             head = self._s3.head_object(Bucket=bucket, Key=key, **version)
         except ClientError as error:
-            return found, _why_not_readable(item.input, error)
+            return listed, _why_not_readable(item.input, error)
         try:
             refuse_size(parse_uri(item.input), head["ContentLength"])
         except Failure as failure:
-            return found, FieldProblem.of("input", failure)
+            return listed, FieldProblem.of("input", failure)
         known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
-        return found._replace(item=known), None
+        return listed._replace(item=known), None
 
 
 def _why_not_readable(uri: str, error: Any) -> FieldProblem:

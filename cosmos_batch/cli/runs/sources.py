@@ -48,7 +48,7 @@ class Sources:
         """Return how many named objects were not looked at, because there are too many."""
         return self._named.unchecked
 
-    def found(self, names: Sequence[str]) -> Iterator[ListedInput]:
+    def inputs(self, names: Sequence[str]) -> Iterator[ListedInput]:
         """Yield the inputs that the names stand for. What is wrong with one of them is reported, and it is left out."""
         home = next((_location(name).bucket for name in names if name.startswith("s3://")), "")
         for name in [name for name in names if not is_single_file(name)]:

@@ -49,9 +49,9 @@ class RunRules:
     @cached_property
     def pipelines(self) -> list[Pipeline]:
         """Return the run's pipelines. Raises Failure where one is unknown, or where they are of two kinds."""
-        found = [pipeline_named(name) for name in self.request.pipelines]
-        pipelines = [pipeline for pipeline in found if pipeline is not None]
-        if len(pipelines) < len(found) or len({pipeline.surface for pipeline in pipelines}) != 1:
+        known_or_none = [pipeline_named(name) for name in self.request.pipelines]
+        pipelines = [pipeline for pipeline in known_or_none if pipeline is not None]
+        if len(pipelines) < len(known_or_none) or len({pipeline.surface for pipeline in pipelines}) != 1:
             raise Failure(
                 "InvalidInput",
                 f"{', '.join(self.request.pipelines)} cannot answer the same run.",

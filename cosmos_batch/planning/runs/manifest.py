@@ -190,12 +190,12 @@ def _read_generation(
 
 def _problems(error: ValidationError, above: str = "") -> list[FieldProblem]:
     """Return pydantic's errors as problems with remedies: one for a field that may be of several types."""
-    found: dict[str, FieldProblem] = {}
+    by_path: dict[str, FieldProblem] = {}
     for detail in error.errors(include_url=False):
         parts = detail["loc"][:1] if detail["loc"][0] == "prompt" else detail["loc"]
         path = above + ".".join(map(str, parts))
-        found.setdefault(path, _problem(path, detail))
-    return list(found.values())
+        by_path.setdefault(path, _problem(path, detail))
+    return list(by_path.values())
 
 
 def _problem(path: str, detail: ErrorDetails) -> FieldProblem:

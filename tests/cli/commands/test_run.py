@@ -18,7 +18,7 @@ from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.runs.run_plan import plan_run
-from cosmos_batch.cli.runs.run_request import AskedRun
+from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.contract.error import Error
 from cosmos_batch.planning.configuration import load_config
 from tests.cli.conftest import STARTED
@@ -97,7 +97,7 @@ def test_files_that_cannot_be_used_are_left_out_and_the_others_are_answered(
     answers(f"{UPLOADS[0]}/one.json")
     answer = run.answer_files
 
-    def plan_and_answer(deployment: Deployment, run_: AskedRun, target: OutputTarget | None) -> Iterator[JobResult]:
+    def plan_and_answer(deployment: Deployment, run_: RunSpec, target: OutputTarget | None) -> Iterator[JobResult]:
         with closing(plan_run(deployment, run_)):
             asked.extend(run_.sources)
         return answer(deployment, run_, target)

@@ -8,7 +8,7 @@ import pytest
 from cosmos_batch.cli.commands.runs.plan import command
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
-from cosmos_batch.cli.runs.run_request import AskedRun, read_asked_run
+from cosmos_batch.cli.runs.run_request import RunSpec, read_run_spec
 from cosmos_batch.contract.runs import RunItem
 from tests.support.runs import read_items
 
@@ -26,11 +26,11 @@ def put(deployment: Deployment) -> Callable[..., None]:
     return put
 
 
-def ask(deployment: Deployment, *arguments: str) -> AskedRun:
+def ask(deployment: Deployment, *arguments: str) -> RunSpec:
     """Return what a command line asks for."""
     options: dict[str, Any] = command.make_context("plan", list(arguments)).params
     options.pop("as_json")
-    return read_asked_run(deployment, options.pop("sources"), options)
+    return read_run_spec(deployment, options.pop("sources"), options)
 
 
 @pytest.fixture

@@ -24,15 +24,15 @@ STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
 def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     """List runs, newest first, with the reason of each that is held, cancelled or failed."""
-    found = list(islice((found for found in _all_runs() if not states or found[1].state.lower() in states), limit + 1))
-    runs = [quick_run_snapshot(deployment, row) for deployment, row in found[:limit]]
+    matching = list(islice((run for run in _all_runs() if not states or run[1].state.lower() in states), limit + 1))
+    runs = [quick_run_snapshot(deployment, row) for deployment, row in matching[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
         print("\n".join(_table(runs)))
     else:
         print("No run matches." if states else "No run was ever started here.")
-    if len(found) > limit and not as_json:
+    if len(matching) > limit and not as_json:
         inform(f"There are more: --limit {limit * 5}")
     return 0
 

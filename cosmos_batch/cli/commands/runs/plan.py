@@ -10,7 +10,7 @@ from cosmos_batch.cli.doctor.checkup import warn_of_findings
 from cosmos_batch.cli.runs.options import run_options
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import plan_run
-from cosmos_batch.cli.runs.run_request import read_asked_run
+from cosmos_batch.cli.runs.run_request import read_run_spec
 
 
 @click.command(
@@ -32,7 +32,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     after its plan, as by `cosmos-batch doctor`.
     """
     deployment = deployments.find()
-    planned = plan_run(deployment, read_asked_run(deployment, sources, options))
+    planned = plan_run(deployment, read_run_spec(deployment, sources, options))
     try:
         if as_json:
             print(planned.estimate.model_dump_json(indent=2))

@@ -9,7 +9,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
 from cosmos_batch.cli.runs.confirm_and_start import start_run
 from cosmos_batch.cli.runs.options import run_options
-from cosmos_batch.cli.runs.run_request import read_asked_run
+from cosmos_batch.cli.runs.run_request import read_run_spec
 
 
 @click.command(
@@ -30,5 +30,5 @@ def command(sources: tuple[str, ...], yes: bool, follow: bool, as_json: bool, **
     What was answered before costs nothing: a run that is started again, after whatever interrupted it, goes on.
     """
     deployment = deployments.find()
-    run = start_run(deployment, read_asked_run(deployment, sources, options), yes, as_json)
+    run = start_run(deployment, read_run_spec(deployment, sources, options), yes, as_json)
     return watch(deployment, run) if follow else 0

@@ -104,8 +104,8 @@ def _is_added(dataset: _Dataset, line: ResultLine, media: Path) -> bool:
 def _with_media(lines: Iterator[ResultLine]) -> Iterator[_Answer]:
     """Yield each line without an error, with the file that it is about."""
     for number, line in enumerate(lines):
-        made = (output.uri for output in line.outputs if extension(parse_uri(output.uri).key) in EXTENSIONS)
-        uri = next(made, None) or line.input
+        media_uris = (output.uri for output in line.outputs if extension(parse_uri(output.uri).key) in EXTENSIONS)
+        uri = next(media_uris, None) or line.input
         if line.error is None and uri is not None:
             yield _Answer(number, line, uri)
 
