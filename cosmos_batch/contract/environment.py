@@ -91,6 +91,7 @@ class DeployedCompute(Model):
     gpu: str = Field(default="L40S", description="Kind of GPU of the preferred instance type")
     gpus: int = Field(default=1, ge=1, description="Of one worker")
     instance_types: list[str] = Field(default_factory=list, description="In the order of preference, for estimates")
+    use_spot: bool = Field(default=False, description="Whether Spot instances of these types are tried first")
 
 
 class DeployedPipeline(Model):

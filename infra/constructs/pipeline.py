@@ -84,6 +84,7 @@ class PipelineResources(Construct):
                 gpu=INSTANCE_TYPES[self.enabled.instance_types[0]].gpu,
                 gpus=self.worker.resources.gpus,
                 instance_types=self.enabled.instance_types,
+                use_spot=self.enabled.use_spot,
             ),
         )
 

@@ -27,13 +27,17 @@ Doctor = Callable[[], dict[str, dict[str, str]]]
 
 
 class Quotas:
-    """A fake of Service Quotas, which moto lacks for EC2: one value for every quota, or an error."""
+    """A fake of Service Quotas, which moto lacks for EC2: a value for On-Demand and one for Spot, or an error."""
 
     def __init__(self) -> None:
         self.value: float | None = 768.0
+        self.spot = 768.0
 
     def get_service_quota(self, ServiceCode: str, QuotaCode: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
-        assert (ServiceCode, QuotaCode) == ("ec2", "L-DB2E81BA")
+        assert ServiceCode == "ec2"
+        if QuotaCode in ("L-3819A6DF", "L-C4BD4855"):
+            return {"Quota": {"Value": self.spot}}
+        assert QuotaCode in ("L-DB2E81BA", "L-417A185B")
         if self.value is None:
             raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetServiceQuota")
         return {"Quota": {"Value": self.value}}
@@ -55,13 +59,13 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         yield hub
 
 
-def deployed(instance_types: list[str], model: str = MODEL) -> DeployedPipeline:
+def deployed(instance_types: list[str], model: str = MODEL, use_spot: bool = False) -> DeployedPipeline:
     identity = Identity(model=model, engine="vllm", configuration="c")
     return DeployedPipeline(
         queue=DeployedQueue(id=PIPELINE, queue_url="q", identity=identity),
         compute=DeployedCompute(
             id=PIPELINE, queue_url="q", job_queue="j", job_definition="d", max_workers=16, vcpus=12,
-            max_life_hours=24, instance_types=instance_types,
+            max_life_hours=24, instance_types=instance_types, use_spot=use_spot,
         ),
     )  # fmt: skip
 
@@ -70,8 +74,8 @@ def deployed(instance_types: list[str], model: str = MODEL) -> DeployedPipeline:
 def put(deployment: Deployment) -> Callable[..., None]:
     """Provide a function that writes what the deployment knows of its pipeline."""
 
-    def put(instance_types: list[str], model: str = MODEL) -> None:
-        text = deployed(instance_types, model).model_dump_json()
+    def put(instance_types: list[str], model: str = MODEL, use_spot: bool = False) -> None:
+        text = deployed(instance_types, model, use_spot).model_dump_json()
         deployment.clients("ssm").put_parameter(Name="p", Type="String", Value=text, Overwrite=True)
 
     return put
@@ -166,6 +170,20 @@ def test_quotas_are_compared_with_the_configuration(
     quotas.value = value
     finding = doctor()["quota of G and VT instances"]
     assert (finding["verdict"], message in finding["message"]) == (verdict, True), finding
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "name"), [("g6e.12xlarge", "G and VT Spot instances"), ("p5.48xlarge", "P5 Spot instances")]
+)
+@pytest.mark.parametrize(("value", "verdict"), [(0.0, "warning"), (48.0, "warning"), (768.0, "ok")])
+def test_the_quota_of_spot_instances_is_compared_where_they_are_tried_first(
+    instance_type: str, name: str, value: float, verdict: str, doctor: Doctor, quotas: Quotas, put: Callable[..., None]
+) -> None:
+    put([instance_type])
+    assert f"quota of {name}" not in doctor()
+    quotas.spot = value
+    put([instance_type], use_spot=True)
+    assert doctor()[f"quota of {name}"]["verdict"] == verdict, "On-Demand instances are tried after them"
 
 
 def test_a_gpu_that_is_too_small_is_named(doctor: Doctor, put: Callable[..., None]) -> None:
