@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def fetched(repository: str, revision: str, folder: Path) -> Path:
-    """A checkout of one commit."""
+    """Return a checkout of one commit."""
     url = f"https://github.com/{repository}.git"
     for command in (
         ["init", "--quiet", str(folder)],
@@ -50,7 +50,7 @@ def fetched(repository: str, revision: str, folder: Path) -> Path:
 
 
 def environment(packages: tuple[str, ...], folder: Path) -> Path:
-    """The interpreter of a virtual environment with these packages."""
+    """Return the interpreter of a virtual environment with these packages."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
@@ -58,7 +58,7 @@ def environment(packages: tuple[str, ...], folder: Path) -> Path:
 
 
 def asked(engine: Any, name: str, source: Path, python: Path) -> dict[str, Any]:
-    """What the engine said, with what it was asked."""
+    """Ask the engine about each case, and return its answers beside the cases."""
     sent, spoiled = engine.sent(), engine.spoiled()
     order = {
         "source": str(source),
@@ -80,14 +80,14 @@ def asked(engine: Any, name: str, source: Path, python: Path) -> dict[str, Any]:
 
 
 def verdict(said: dict[str, Any], expected: bool) -> dict[str, Any]:
-    """Ends the run where it is another than the table expects."""
+    """End the program where an answer is not the one that the table expects."""
     if said.pop("accepted") is not expected:
         raise SystemExit(f"{'refused' if expected else 'accepted'}, against what was expected: {said}")
     return said
 
 
 def written(record: dict[str, Any]) -> str:
-    """One line for each case."""
+    """Return the record as JSON with one line for each case."""
     parts = []
     for name, value in record.items():
         if name in ("accepted", "refused"):

@@ -36,12 +36,12 @@ in [`examples/`](../examples). `make docs` writes this page from the models in `
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([_HEAD, *_blocks(Config, "", {}), *_pipelines(), *_instances()])
 
 
 def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str], intro: str = "") -> Iterator[str]:
-    """A table for a model, then one for each of its blocks; a model that was shown already is pointed to."""
+    """Return a table for a model, then one for each of its blocks; a model that was shown already is pointed to."""
     seen[model] = path
     fields = model.model_fields.values()
     rows = [row(field) for field in fields if _model_of(field) is None]
@@ -60,13 +60,13 @@ def _blocks(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str],
 
 
 def row(field: FieldInfo) -> str:
-    """A field as a line of a table: its name, type, default and description."""
+    """Return a field as a line of a table: its name, type, default and description."""
     cells = [f"`{field.alias}`", field_type(field), _default(field), field.description or ""]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model that a field is, optionally, or a list of."""
+    """Return the model that a field or the items of its list have; None for other types."""
     models = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
     return models[0] if models else None
 
@@ -114,7 +114,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _pipelines() -> list[str]:
-    """What the catalogue says where the configuration says nothing."""
+    """Return a table of the defaults that each pipeline has in the catalogue."""
     rows = [
         f"| `{one.config_key}` | `{one.id}` | {one.model} | {one.gpus_per_worker} x {one.min_gpu_memory_gb} GB | "
         f"{f'{one.context:,}' if one.context else ''} | {', '.join(one.instance_types)} | "
@@ -126,7 +126,7 @@ def _pipelines() -> list[str]:
 
 
 def _as_deployed(pipeline: Pipeline) -> Pipeline:
-    """A generator's workers have the GPUs of their plan."""
+    """Return the pipeline with the GPUs that its workers reserve; a generator's follow from its parallel plan."""
     return planned_pipeline(GeneratorEntry(), pipeline) if pipeline.surface == "generator" else pipeline
 
 

@@ -38,7 +38,7 @@ LOUDNESS = [] if sys.stdout.isatty() else ["--quiet"]
 
 
 def main() -> None:
-    """Set up, and say how long it took."""
+    """Set up the environment, and print how long it took."""
     began = time.monotonic()
     say(f"Setting up .venv with Python {sys.version.split()[0]}, about a minute, once")
     create_venv()
@@ -82,7 +82,7 @@ def install(*arguments: str) -> None:
 
 
 def uv_environment() -> dict[str, str]:
-    """The environment in which uv does what pip is configured to do."""
+    """Return the environment variables with which uv does what pip is configured to do."""
     listed = subprocess.run([PYTHON, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
     # Lines such as `global.find-links='/wheels'`; those of the environment (`:env:`) come last and win.
     settings = dict(line.split("=", 1) for line in listed.splitlines() if "=" in line)
@@ -95,7 +95,7 @@ def uv_environment() -> dict[str, str]:
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether CUDA builds would be of use here."""
+    """Return whether this machine has an NVIDIA GPU, for which CUDA builds are needed."""
     return shutil.which("nvidia-smi") is not None or Path("/proc/driver/nvidia").exists()
 
 
@@ -114,13 +114,13 @@ def install_cpu_torch() -> None:
 
 
 def pinned(name: str) -> str:
-    """`name==version`, as the constraints have it."""
+    """Return `name==version` as the constraints have it."""
     lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
     return next(line for line in lines if line.startswith(f"{name}=="))
 
 
 def needs_cuda(requirement: str) -> bool:
-    """Whether the build that this machine's pip would choose brings NVIDIA's packages."""
+    """Return whether the build that this machine's pip would choose brings NVIDIA's packages."""
     command = [PYTHON, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "-qq"]
     report = subprocess.run([*command, "--report", "-", requirement], stdout=subprocess.PIPE, text=True)
     if report.returncode:
@@ -130,7 +130,7 @@ def needs_cuda(requirement: str) -> bool:
 
 
 def reachable(url: str) -> bool:
-    """Whether an address answers. The installers themselves would try for a minute."""
+    """Return whether an address answers. The installers themselves would try for a minute."""
     try:
         with urllib.request.urlopen(f"{url}/torch/", timeout=10) as answer:  # noqa: S310 - the address is ours
             return bool(answer.status == 200)

@@ -36,7 +36,7 @@ TOOLS = ("hypothesis", "pytest", "pytest-timeout")
 
 
 def main() -> None:
-    """Make it anew."""
+    """Create the environment anew."""
     began = time.monotonic()
     say("Adding vLLM-Omni and vLLM's CPU build to .venv/omni, a minute or two, once")
     subprocess.run([PYTHON, "-m", "venv", "--clear", "--without-pip", str(ENVIRONMENT)], check=True)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def uv(*arguments: str) -> bool:
-    """Install with uv; whether it could."""
+    """Install with uv, and return whether that succeeded."""
     command = [PYTHON, "-m", "uv", "pip", "install", "--python", str(ENVIRONMENT / "bin" / "python")]
     command += ["--compile-bytecode", *LOUDNESS, *arguments]
     return subprocess.run(command, env=uv_environment()).returncode == 0

@@ -15,7 +15,7 @@ VERSION = "0.32.0"  # that of the reasoner's image
 
 
 def main(arguments: list[str]) -> None:
-    """Install one of the two, or say why not."""
+    """Install vLLM for the GPU or for the CPU, or print why that is not possible."""
     if arguments == ["gpu"]:
         install_for_gpu()
     else:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install_for_gpu() -> None:
-    """Its packages are newer and older than those of `constraints.txt`, so all are resolved together."""
+    """Install vLLM's build for GPUs, with all packages resolved anew: they differ from those of `constraints.txt`."""
     if not has_nvidia_gpu():
         sys.exit("error: no NVIDIA GPU was found on this machine, and vLLM needs one. Transformers answers without.")
     say(f"Adding vLLM {VERSION} and CUDA to .venv: some 10 GB, once")

@@ -1,4 +1,4 @@
-"""`--overlay`: what a reasoner answered, drawn on the file that it is about."""
+"""Draw what a reasoner answered on the file that it is about, for `--overlay`."""
 
 import tempfile
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A picture of what was answered about a file: its frames with boxes, the answer, and a timeline of events."""
+"""Draw what was answered about a file: its frames with boxes, the answer, and a timeline of events."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The local cloud as this app starts it: where its files lie, and which variables its containers get."""
+"""Start the local cloud for this app: say where its files lie, and which variables its containers get."""
 
 import os
 from pathlib import Path

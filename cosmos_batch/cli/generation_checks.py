@@ -1,4 +1,4 @@
-"""Checks of a generation with the code of the planning Lambda, before anything is uploaded or started."""
+"""Check a generation with the code of the planning Lambda, before anything is uploaded or started."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Checks of what a person names on the command line, before anything is started or sent."""
+"""Check what a person names on the command line, before anything is started or sent."""
 
 import hashlib
 import os

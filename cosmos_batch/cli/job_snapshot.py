@@ -1,4 +1,4 @@
-"""A job at one moment: its stages, and what it waits for."""
+"""Observe a job: the stages that it has reached, and what it waits for."""
 
 import json
 import re

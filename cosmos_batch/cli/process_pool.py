@@ -1,4 +1,4 @@
-"""Processes beside the main one: synthesis and the demo's checkpoints each import a library that takes seconds."""
+"""Start processes beside the main one: synthesis and the demo's checkpoints import libraries that take seconds."""
 
 import multiprocessing
 import signal

@@ -1,4 +1,4 @@
-"""Checks of a whole request with the code of the planning Lambda, before it costs anything."""
+"""Check a whole request with the code of the planning Lambda, before it costs anything."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

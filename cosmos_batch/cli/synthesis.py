@@ -1,4 +1,4 @@
-"""The cloud assembly of a configuration. It is synthesized once, and again when one of its sources changes."""
+"""Synthesize the cloud assembly of a configuration once, and again when one of its sources changes."""
 
 import hashlib
 import shutil

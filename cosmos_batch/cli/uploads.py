@@ -1,4 +1,4 @@
-"""Files of this machine, uploaded to where a deployment takes files from."""
+"""Upload files of this machine to where a deployment takes files from."""
 
 import io
 import os

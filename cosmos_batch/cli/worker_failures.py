@@ -1,4 +1,4 @@
-"""Failures of workers before they serve, for which the jobs of a pipeline wait."""
+"""Find the failures of workers for which the jobs of a pipeline wait."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

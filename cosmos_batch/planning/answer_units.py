@@ -1,4 +1,4 @@
-"""Converting the units of Cosmos's answers, thousandths of a picture and `mm:ss.ff`, to pixels and seconds."""
+"""Convert the units of Cosmos's answers, thousandths of a picture and `mm:ss.ff`, to pixels and seconds."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Those who wait for a job: an execution with its task token, or the items of runs, which have none.
+"""Find out who waits for a job, and tell them its end: an execution with a task token, or items of runs, without one.
 
 A worker learns from an execution's heartbeat that nobody waits for a job any more. An item's run has no heartbeat: its
 row in the state table is read instead, at most once in `SECONDS` for each run, however many of its items are in hand.

@@ -1,4 +1,4 @@
-"""`collect`: write what became of the items of one shard of a run to the run's tables."""
+"""`collect`: write how the items of one shard of a run ended to the run's tables."""
 
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ def environment() -> CollectEnvironment:
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Handle `{"shard": <ShardRef>}`, with `error` as Step Functions tells it if the shard was not waited for."""
+    """Handle `{"shard": <ShardRef>}`, with `error` from Step Functions if waiting for the shard failed."""
     shard, fault = event["shard"], event.get("error")
     error = None if fault is None else error_of(fault.get("Error"), fault.get("Cause"))
     table = state_table(environment().state_table)

@@ -1,4 +1,4 @@
-"""`finish_run`: sum up a run whose execution has fed all it could, and tell its caller.
+"""`finish_run`: sum up a run whose execution has ended, and answer its caller.
 
 The state machine calls it at the end of a run, also after an error. Executions that were stopped or timed out come from
 EventBridge through SQS: such an execution runs no further state.
@@ -21,7 +21,7 @@ def environment() -> FinishRunEnvironment:
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Finish one execution, which the state machine calls with, or each in a batch of SQS records.
+    """Finish the execution whose state machine calls, or each execution in a batch of SQS records.
 
     The answer to the state machine has `error` and `cause` if the execution is to fail, and `summary` if there is one.
     """

@@ -23,7 +23,7 @@ def environment() -> ReportEnvironment:
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Report the end of one execution, which the state machine calls with, or of each in a batch of SQS records.
+    """Report the end of the execution whose state machine calls, or of each execution in a batch of SQS records.
 
     The answer to the state machine has `error` and `cause`, with which it fails, or else `result`.
     """

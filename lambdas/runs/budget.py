@@ -1,4 +1,4 @@
-"""The budget of a run: what it has spent, and what is in flight will cost."""
+"""Compute what a run costs, for its budget: what it has spent, and what its items in flight are expected to cost."""
 
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import DeployedCompute

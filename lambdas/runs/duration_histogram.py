@@ -1,4 +1,4 @@
-"""Count durations in classes of which each is 5 % longer than the one before, so that shards can be added up.
+"""Count durations in buckets, each 5 % longer than the one before, so that the counts of shards can be added up.
 
 A quantile of a million items is then known to 2.5 %, without any list of all of them.
 """

@@ -34,7 +34,7 @@ Pipelines = Callable[[], Mapping[str, DeployedPipeline]]
 
 
 def feed_shard(event: dict[str, Any], environment: PlanningEnvironment, pipelines: Pipelines) -> None:
-    """Feed the shard of `{"shard": <ShardRef>, "token": "...", "execution": {...}}`, unless its run is not to go on."""
+    """Feed the shard of `{"shard": <ShardRef>, "token": "...", "execution": {...}}`, unless its run has stopped."""
     ref, token = ShardRef.model_validate(event["shard"]), str(event["token"])
     Feeder(ref, token, Execution.read(event["execution"]), environment, pipelines()).feed()
 

@@ -1,4 +1,4 @@
-"""Finish an execution of a run: sum up its shards, note its state, and tell whoever wants to know."""
+"""Finish an execution of a run: sum up its shards, note its state, answer its caller, and publish an event."""
 
 import json
 from datetime import UTC, datetime
@@ -144,7 +144,7 @@ def _fail_callback(run: str, error: Error, callbacks: Callbacks, role_arn: str |
 
 
 def _error_of(summary: RunSummary) -> Error:
-    """Return the error of a run that did not come to its end."""
+    """Return the error of a run that was cancelled, was held or has failed."""
     return Error(
         code="Cancelled" if summary.state == "CANCELLED" else "Internal",
         message=f"The run {summary.id} is {summary.state}: {summary.reason or 'no reason was given'}"[:2000],

@@ -41,7 +41,7 @@ def _waiting(run: RunRow, runs: Runs) -> Iterator[ShardRow]:
 
 
 def _sweep_shard(run: RunRow, shard: ShardRow, table: Table, bucket: str) -> None:
-    """Answer a shard that is complete, or whose run wants nothing any more; count what is missing in a stalled one."""
+    """Answer a shard that is complete or whose run has stopped; count what is missing in a stalled one."""
     if shard.state == "RUNNING" and not shard.complete and not run.stops and _is_stalled(shard):
         shard = _recount(shard, table, bucket)
     if shard.complete or run.stops:

@@ -1,4 +1,4 @@
-"""`cosmos-batch demo`: one clip through the whole system, with a clip and a small model of the project's own."""
+"""`cosmos-batch demo`: send one clip through the whole system, with a clip and a small model of the project's own."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""`cosmos-batch demo-generate`: a video from a prompt through the whole system, with random weights if need be."""
+"""`cosmos-batch demo-generate`: make a video from a prompt with the whole system, by random weights if need be."""
 
 import json
 import os

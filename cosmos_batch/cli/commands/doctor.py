@@ -1,4 +1,4 @@
-"""`cosmos-batch doctor`: what would stop a run, each with a remedy."""
+"""`cosmos-batch doctor`: find what would stop a run, and name a remedy for each problem."""
 
 import json
 

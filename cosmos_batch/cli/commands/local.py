@@ -1,4 +1,4 @@
-"""`cosmos-batch local`: a cloud on this machine that stands until it is stopped."""
+"""`cosmos-batch local`: run a cloud on this machine until it is stopped."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""`cosmos-batch logs`: what a job's worker has logged."""
+"""`cosmos-batch logs`: print what a job's worker has logged."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`cosmos-batch models`: the models of a deployment."""
+"""`cosmos-batch models`: bring models into a deployment, and move them to newer commits."""
 
 import tempfile
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`cosmos-batch result`: what jobs have answered."""
+"""`cosmos-batch result`: print or save what jobs have answered."""
 
 import json
 from dataclasses import replace

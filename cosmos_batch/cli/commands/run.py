@@ -1,4 +1,4 @@
-"""`cosmos-batch run`: files through the whole system on this machine."""
+"""`cosmos-batch run`: answer files with the whole system on this machine."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cosmos-batch submit`: files in, job ids out."""
+"""`cosmos-batch submit`: start a job for a file, or a run for many, and print its id."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Whether this person may list, read and write where files and runs lie."""
+"""Check whether this person may list, read and write where files and runs lie."""
 
 from collections.abc import Iterator
 

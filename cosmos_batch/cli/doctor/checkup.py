@@ -1,4 +1,4 @@
-"""All checks of a deployment, or of the pipelines that a run needs."""
+"""Run all checks of a deployment, or of the pipelines that a run needs."""
 
 from collections.abc import Sequence
 from functools import partial

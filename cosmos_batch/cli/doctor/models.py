@@ -1,4 +1,4 @@
-"""Whether the workers can have their models: from the model bucket, from a folder, or from the Hub with the token."""
+"""Check whether workers can have their models: from the model bucket, a folder, or the Hub with the token."""
 
 import os
 from collections.abc import Iterator

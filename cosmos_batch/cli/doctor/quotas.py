@@ -1,4 +1,4 @@
-"""Whether the account's quotas let as many workers run as the configuration allows."""
+"""Check whether the account's quotas let as many workers run as the configuration allows."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

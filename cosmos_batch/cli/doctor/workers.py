@@ -1,4 +1,4 @@
-"""Whether workers can run: their GPUs' memory, and what became of the last ones."""
+"""Check whether workers can run: whether the model fits into their GPUs, and how the last ones ended."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Lines and ids kept on this machine's disk, so that a run of any size is planned in constant memory."""
+"""Keep lines and ids on this machine's disk, so that a run of any size is planned in constant memory."""
 
 import hashlib
 import sqlite3

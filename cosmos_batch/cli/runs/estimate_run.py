@@ -1,4 +1,4 @@
-"""The estimate of a run: the sample is probed, the workers are looked up, and the numbers are put together."""
+"""Estimate a run: probe a sample of its files, look up the workers, and put the numbers together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

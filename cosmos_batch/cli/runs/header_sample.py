@@ -1,4 +1,4 @@
-"""A sample of a run's inputs, drawn while they are listed, whose headers are then read by range requests."""
+"""Draw a sample of a run's inputs while they are listed, then read the headers of its files by range requests."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""Files of this machine as inputs of a run: where they will lie in S3, and their upload in parallel.
+"""List files of this machine as inputs of a run, and upload them in parallel to their places in S3.
 
 A folder of this machine has one place in S3, so that the same run started again finds its files there. A file is
 uploaded where S3 has none of its size, or an older one: the rule of `aws s3 sync`, with the time of the last change of

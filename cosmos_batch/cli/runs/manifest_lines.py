@@ -1,4 +1,4 @@
-"""The lines of a manifest: a file of this machine, an object in S3, or standard input."""
+"""Read the lines of a manifest: a file of this machine, an object in S3, or standard input."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a person can do next with a run, told after its state."""
+"""Name the commands that a person can type next, after the state of a run."""
 
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot

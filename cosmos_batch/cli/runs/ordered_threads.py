@@ -1,4 +1,4 @@
-"""A function over any number of values in threads, in their order and in constant memory."""
+"""Call a function for any number of values in threads, and yield its results in order and in constant memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

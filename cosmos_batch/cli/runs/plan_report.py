@@ -1,4 +1,4 @@
-"""The plan of a run as a person reads it."""
+"""Write the plan of a run as lines for a person."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A line of progress with a number that grows: files listed, uploaded, written."""
+"""Show progress as a line with a growing number: files listed, uploaded, written."""
 
 import sys
 import time

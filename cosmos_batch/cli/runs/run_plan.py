@@ -1,4 +1,4 @@
-"""The plan of a run: its items, read from all sources and kept on disk, and what the run will take and cost."""
+"""Plan a run: read its items from all sources, keep them on disk, and estimate what the run will take and cost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

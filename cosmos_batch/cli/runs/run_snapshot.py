@@ -1,4 +1,4 @@
-"""A run at one moment: how many of its items have ended, are under way or wait, and what it has cost so far."""
+"""Read the state of a run now: how many of its items have ended, are under way or wait, and what it has cost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

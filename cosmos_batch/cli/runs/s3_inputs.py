@@ -1,4 +1,4 @@
-"""Inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
+"""List inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

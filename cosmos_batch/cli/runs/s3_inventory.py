@@ -1,4 +1,4 @@
-"""Inputs that an S3 Inventory lists: a `manifest.json` that names files of CSV or Parquet.
+"""Read the inputs that an S3 Inventory lists: a `manifest.json` that names files of CSV or Parquet.
 
 The format is that of docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory-location.html. An inventory is
 days old: an object that was changed since then fails as an item of the run.

@@ -1,4 +1,4 @@
-"""The inputs of a run, from everything that a person can name: prefixes, folders, files, manifests, inventories."""
+"""Read the inputs of a run from everything that a person can name: prefixes, folders, files, manifests, inventories."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The deployed workers of each pipeline: their GPUs and number from the deployment, their pace as it was measured."""
+"""Look up the deployed workers of each pipeline: their GPUs, their number, and their pace as it was measured."""
 
 from math import isclose
 

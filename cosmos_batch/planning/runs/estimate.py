@@ -1,4 +1,4 @@
-"""What a run will take and cost, from counts, a probed sample and the pace of workers."""
+"""Estimate what a run will take and cost, from counts, a probed sample and the pace of workers."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""What every item of a run is checked against before the run starts: places, kinds of files, prompts and parameters."""
+"""Check every item of a run before the run starts: places, kinds of files, prompts and parameters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

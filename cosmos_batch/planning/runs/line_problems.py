@@ -1,4 +1,4 @@
-"""What is wrong with one line of a run's inputs, in words for the person who wrote it."""
+"""Say what is wrong with one line of a run's inputs, in words for the person who wrote it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The work of one item: how much of a worker's time it takes, relative to a usual one."""
+"""Estimate the work of one item: how much of a worker's time it takes, relative to a reference clip."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What AWS's services around the GPUs cost for the items of a run, by how often each is called.
+"""Compute what AWS's services around the GPUs cost for the items of a run, by how often each is called.
 
 The counts are those of the design: `benchmarks` count them on the local cloud.
 """

@@ -1,4 +1,4 @@
-"""A sweep: the same inputs with each of several prompts and seeds. Pipelines are swept by the shards."""
+"""Repeat the inputs of a run with each of several prompts and seeds. Shards repeat them for each pipeline."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from cosmos_batch.contract.runs import RunItem, RunRequest
 
 @dataclass(frozen=True)
 class Sweep:
-    """The prompts and seeds with each of which every input is asked. A sweep over one of them is none.
+    """The prompts and seeds with each of which every input is asked. With one prompt and one seed, nothing is repeated.
 
     Prompts are numbered from 1. A line with a prompt of its own is asked that one alone.
     """

@@ -1,4 +1,4 @@
-"""`cosmos-batch runs diff`: the answers in which two runs differ."""
+"""`cosmos-batch runs diff`: show the answers in which two runs differ."""
 
 import json
 import tempfile

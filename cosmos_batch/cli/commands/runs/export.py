@@ -1,4 +1,4 @@
-"""`cosmos-batch runs export`: the answers of a run as one file for another program."""
+"""`cosmos-batch runs export`: save the answers of a run as one file for another program."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cosmos-batch runs list`: all runs of a deployment."""
+"""`cosmos-batch runs list`: list all runs of a deployment."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`cosmos-batch runs plan`: what a run would do, take and cost."""
+"""`cosmos-batch runs plan`: tell what a run would do, take and cost."""
 
 from typing import Any
 

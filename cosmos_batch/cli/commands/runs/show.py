@@ -1,4 +1,4 @@
-"""`cosmos-batch runs show`: all that is known of a run."""
+"""`cosmos-batch runs show`: show all that is known of a run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Marks of an answer as labels of FiftyOne: detections, keypoints and temporal detections.
+"""Convert the marks of an answer to labels of FiftyOne: detections, keypoints and temporal detections.
 
 Their coordinates are shares of the picture, as ours are, and times are numbers of frames, from 1.
 """

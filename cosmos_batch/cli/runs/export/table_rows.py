@@ -1,4 +1,4 @@
-"""A line of a run as a row of a table: the columns of Parquet and CSV."""
+"""Convert a line of a run to a row of a table, with the columns of Parquet and CSV."""
 
 import json
 from typing import Any
