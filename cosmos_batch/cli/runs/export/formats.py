@@ -30,5 +30,6 @@ FORMATS = {
     "jsonl": ExportFormat("jsonl", ".jsonl", "a JSON object a line, with everything"),
     "coco": ExportFormat("coco", ".json", "boxes on images, in pixels"),
     "fiftyone": ExportFormat("fiftyone", "", "a folder with the media and a FiftyOne dataset"),
+    "sheets": ExportFormat("contact_sheets", "", "a contact sheet for each prompt of a generator"),
     "openai": ExportFormat("openai_batch", ".jsonl", "the output file of OpenAI's Batch API"),
 }

@@ -1,0 +1,85 @@
+"""Export a contact sheet for each prompt of a run of generators: all that was made of it, side by side."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from itertools import groupby, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from botocore.exceptions import ClientError
+
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
+from cosmos_batch.cli.runs.ordered_threads import in_parallel
+from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.runs import ResultLine
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.viewing.prompt_sheet import TILES_LIMIT, Tile, write_prompt_sheet
+
+_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
+
+
+class _Made(NamedTuple):
+    """A file that was made of a prompt, and the item that made it."""
+
+    prompt: str
+    item: str
+    uri: str
+
+
+def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
+    """Write `prompt-0001.png` and so on into a new folder, in the order of the prompts' first items."""
+    path.mkdir(parents=True)
+    of_run = run.request().prompt or "(no prompt)"
+    left_out, notes, prompts = 0, dict[str, None](), 0
+    for prompts, (prompt, files) in enumerate(_by_prompt(_made(lines, of_run)), start=1):
+        tiles = (tile for tile in in_parallel(lambda made: _tile(run, made), files))
+        page = 0
+        while some := list(islice(tiles, TILES_LIMIT)):
+            page += 1
+            left_out += some.count(None)
+            if shown := [tile for tile in some if tile is not None]:
+                name = f"prompt-{prompts:04}{f'-{page}' if page > 1 else ''}.png"
+                notes |= dict.fromkeys(write_prompt_sheet(prompt, shown, path / name))
+    gone = [f"{left_out:,} files were left out: they are gone or damaged."] if left_out else []
+    return [f"{prompts:,} prompts", *gone, *notes]
+
+
+def _by_prompt(files: Iterator[_Made]) -> Iterator[tuple[str, Iterator[_Made]]]:
+    """Yield each prompt with its files. They are sorted on this machine's disk, because there may be a million."""
+    with sqlite3.connect("") as database:  # SQLite's name for a temporary file
+        database.execute("CREATE TABLE made (prompt TEXT, item TEXT, uri TEXT, number INTEGER)")
+        rows = ((*made, number) for number, made in enumerate(files))
+        database.executemany("INSERT INTO made VALUES (?, ?, ?, ?)", rows)
+        found = database.execute(
+            "SELECT prompt, item, uri FROM made ORDER BY MIN(number) OVER (PARTITION BY prompt), number"
+        )
+        yield from groupby(map(_Made._make, found), key=lambda made: made.prompt)
+
+
+def _made(lines: Iterator[ResultLine], of_run: str) -> Iterator[_Made]:
+    """Yield the image or the video of each item that made one; previews and other files beside it are left out.
+
+    `of_run` is the prompt of items that have none of their own.
+    """
+    for line in lines:
+        media = (output.uri for output in line.outputs if extension(parse_uri(output.uri).key) in EXTENSIONS)
+        if line.error is None and (uri := next(media, None)) is not None:
+            yield _Made(line.prompt or of_run, line.id, uri)
+
+
+def _tile(run: StoredRun, made: _Made) -> Tile | None:
+    """Return the tile of a file; None if it is gone or damaged."""
+    bucket, key = parse_uri(made.uri)
+    with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
+        media = Path(scratch) / f"made{extension(key)}"
+        try:
+            run.s3.download_file(bucket, key, str(media))
+            return Tile.read(media, made.item)
+        except Failure:
+            return None
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _GONE:
+                raise
+            return None
