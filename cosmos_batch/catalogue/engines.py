@@ -111,6 +111,7 @@ _ROWS = (
             domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
             axes=("tp", "cfg", "ulysses"),
             offload=True,
+            lossy=("seaCache",),
             distilled=True,
         ),
     ),

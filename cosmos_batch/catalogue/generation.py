@@ -271,4 +271,4 @@ DOMAINS: dict[str, Domain] = {
 }
 
 # Modes in which an engine is faster and changes the result. They are off by default.
-LossyMode = Literal["fp8", "stepCache"]
+LossyMode = Literal["fp8", "stepCache", "seaCache"]

@@ -157,7 +157,8 @@ class GeneratorEntry(PipelineEntry):
 
     lossy: LossyModes = Field(
         default_factory=list,
-        description="Modes that are faster and change what is made, of Diffusers alone: 'fp8', 'stepCache'",
+        description="Modes that are faster and change what is made: 'seaCache' of vLLM-Omni, 'fp8' and 'stepCache' of "
+        "Diffusers",
     )
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)

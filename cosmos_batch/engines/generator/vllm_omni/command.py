@@ -55,6 +55,9 @@ class OmniPlan(ServerPlan):
         Local copies of the guardrails' models by their names on the Hub; if empty, the server downloads them.
     verdicts
         Folder for the verdicts on each request; see `plugin`. None without guardrails.
+    sea_cache
+        Whether the server skips layers in steps that change little, with the settings that it has for Cosmos 3. Which
+        steps it skips depends on the video.
     """
 
     parallel: ParallelPlan
@@ -62,12 +65,14 @@ class OmniPlan(ServerPlan):
     guardrails: bool
     guardrail_models: Mapping[str, Path] = field(default_factory=dict)
     verdicts: Path | None = None
+    sea_cache: bool = False
 
     program = "vLLM-Omni"
     less_memory = LESS_MEMORY
 
     def __str__(self) -> str:
-        return f"{self.parallel}, guardrails {'on' if self.guardrails else 'off'}"
+        cache = ", SeaCache" if self.sea_cache else ""
+        return f"{self.parallel}, guardrails {'on' if self.guardrails else 'off'}{cache}"
 
     def command(self, checkpoint: Path, folder: Path) -> list[str]:
         """Return the argument list."""
@@ -79,6 +84,8 @@ class OmniPlan(ServerPlan):
             command += ["--no-guardrails"]
         if self.parallel.offload:
             command += ["--enable-layerwise-offload"]
+        if self.sea_cache:
+            command += ["--cache-backend", "sea_cache"]
         if not self.gpus:
             # A CPU without bfloat16 arithmetic emulates it, many times slower than float32.
             command += ["--enforce-eager", "--dtype", "float32"]

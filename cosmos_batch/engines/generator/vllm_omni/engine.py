@@ -10,7 +10,7 @@ job's log holds only lines of our own.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,6 +24,7 @@ from typing import Any
 import httpx2
 from tokenizers import Tokenizer
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
@@ -57,7 +58,7 @@ _POLL_SECONDS = 0.1  # the shortest time between two updates of the server's pro
 
 class VllmOmniEngine:
     """The engine for checkpoints of vLLM-Omni's `Cosmos3OmniDiffusersPipeline`. It has all optional interfaces of
-    `engines.protocol` but `LossyEngine` and `RemoteEngine`."""
+    `engines.protocol` but `RemoteEngine`."""
 
     concurrency = 2
     """One job is generated; another is prepared, or written, at the same time."""
@@ -67,6 +68,9 @@ class VllmOmniEngine:
 
     guardrail_models: Mapping[str, Path] = MappingProxyType({})
     """Local copies of the guardrails' models by their names on the Hub; set before `load`."""
+
+    lossy: Sequence[LossyMode] = ()
+    """Which modes to use that are faster and change the output; set before `load`."""
 
     def __init__(self) -> None:
         self.name = f"vllm-omni {version('vllm-omni')}"
@@ -114,6 +118,7 @@ class VllmOmniEngine:
             guardrails=self.guardrails,
             guardrail_models=models,
             verdicts=Path(self._verdicts.name) if self.guardrails else None,
+            sea_cache="seaCache" in self.lossy,
         )
         self._served.caches = self.caches
         self._tokenizer = Tokenizer.from_file(str(model_dir / "text_tokenizer" / "tokenizer.json"))

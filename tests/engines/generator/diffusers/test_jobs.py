@@ -1,6 +1,7 @@
 """Jobs of the Diffusers engine on the tiny checkpoint: seeds, steps, cancelling, memory, broken checkpoints."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines.generator.diffusers import engine as engine_module
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.support.generations import settled
 from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, frames, refused
+
+VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 
 
 def test_same_seed_gives_same_output(make: Make) -> None:
@@ -150,3 +154,21 @@ def test_broken_checkpoint_is_refused(tmp_path: Path, checkpoint: Path) -> None:
     with pytest.raises(Failure) as damaged:
         DiffusersEngine().load(broken)
     assert damaged.value.error.code == "ModelUnavailable" and "broken" in damaged.value.error.message
+
+
+def test_torch_is_imported_with_expandable_segments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """NVIDIA's first remedy for out-of-memory. torch reads the variable once, at its import."""
+    for name in (VARIABLE, "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
+        monkeypatch.delenv(name, raising=False)
+    seen: list[str | None] = []
+    monkeypatch.setattr(engine_module, "import_libraries", lambda _: seen.append(os.environ.get(VARIABLE)))
+    engine = DiffusersEngine()
+    engine.guardrails = False
+    with pytest.raises(Failure, match=r"has no model_index.json"):
+        engine.load(tmp_path)
+    assert seen == ["expandable_segments:True"]
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:512")
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(Failure):
+        engine.load(tmp_path)
+    assert seen[1] is None, "whoever sets an allocator keeps it"

@@ -305,6 +305,14 @@ def test_plan_becomes_options_of_the_server() -> None:
     assert pairs["--init-timeout"] == "1800" and pairs["--uds"] == "/tmp/s/socket"
 
 
+def test_sea_cache_is_an_option_of_the_server_only_if_it_is_configured() -> None:
+    command = OmniPlan(ParallelPlan(), 1, guardrails=False, sea_cache=True).command(
+        Path("/models/nano"), Path("/tmp/s")
+    )
+    assert dict(pairwise(command))["--cache-backend"] == "sea_cache"
+    assert "--cache-backend" not in command_of(ParallelPlan())
+
+
 def test_expandable_segments_are_used_without_tensor_parallelism(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are used on one GPU, and on several without tensor parallelism, unless the environment sets them."""
 
