@@ -1,6 +1,7 @@
 """The entry point of `cosmos-batch`: it finds the command, and turns every exception into a message and a status."""
 
-import sys
+import os
+import select
 import traceback
 from importlib.metadata import version
 
@@ -12,6 +13,7 @@ from cosmos_batch.cli.messages import Verbosity, set_verbosity, verbosity, warn
 from cosmos_batch.cli.termination import interrupted_by_sigterm
 
 NAME = "cosmos-batch"
+_STDOUT = 1  # the file descriptor
 COMMANDS = {
     "run": "Answer files on this machine, and stop what was started for it.",
     "generate": "Make an image or a video, on this machine or wherever this shell points.",
@@ -57,16 +59,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        return int(group.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
+        status = int(group.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
+        print(end="", flush=True)
+        return status
+    except (BrokenPipeError, SystemExit):  # Click exits with 1 where the reader of a pipe, such as `head`, goes away
+        if not _reader_is_gone():
+            raise
+        # What is still buffered is dropped: https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)
+        return 0
     except click.UsageError as error:
         error.show()
         return WRONG_CALL
     except (KeyboardInterrupt, click.Abort):
         warn("Interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:  # standard output was a pipe to `head`
-        sys.stderr.close()
-        return 0
     except Exception as error:
         from cosmos_batch.cli.errors import exit_status, explain
 
@@ -77,6 +84,13 @@ def _run(arguments: list[str] | None) -> int:
             traceback.print_exc()
         warn(f"error: {explained}")
         return exit_status(error)
+
+
+def _reader_is_gone() -> bool:
+    """Return whether standard output is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(_STDOUT, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def _print_version(context: click.Context) -> None:

@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.commands import local, run
+from cosmos_batch.cli.commands import run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.job_result import JobResult
+from cosmos_batch.cli.kept.lookup import kept_here
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.job import Job
 from tests.cli.conftest import FakeStepFunctions
@@ -140,7 +141,7 @@ def test_a_job_of_a_stopped_cloud_is_drawn_on_a_named_file(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:1")
-    local.kept_here().jobs.keep(deployment)
+    kept_here().jobs.keep(deployment)
     assert main(["result", answered.job_id, "--overlay", "--output", "kept/"]) == 1
     assert "--media FILE" in capsys.readouterr().err
     assert main(["result", answered.job_id, "--overlay", "--output", "kept/", "--media", str(clip)]) == 0

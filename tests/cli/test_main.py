@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from time import sleep
 
 import click
@@ -21,6 +22,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.local.cloud import LocalCloudError
 from cosmos_batch.planning.configuration import ConfigError
 from tests.support.command_line import commands, parse
+from tests.support.installed_program import Shell
 
 ALL = commands()
 
@@ -46,6 +48,16 @@ def test_help_of_a_command_has_examples_that_parse(name: str, capsys: pytest.Cap
         line = example.partition(">")[0].removeprefix('eval "$(').removesuffix(')"')
         assert name in line
         parse(usage_of(line[line.index("cosmos-batch") :]))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["completion", "bash"]])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str], tmp_path: Path) -> None:
+    """As `cosmos-batch run --help | head -3` does. Click would exit with 1, and Python print an exception."""
+    with Shell(tmp_path).start(*arguments) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

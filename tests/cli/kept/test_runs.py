@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def ended_runs(deployment: Deployment, cloud: Cloud) -> None:
 
 
 @pytest.fixture
-def stopped(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> Iterator[Cloud]:
+def stopped(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> Cloud:
     """Provide the cloud after `local down`."""
     assert main(["local", "down"]) == 0
     assert capsys.readouterr().out == "Stopped. Its runs are kept (2): cosmos-batch runs list\n"
