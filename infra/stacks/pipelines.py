@@ -54,16 +54,9 @@ class PipelinesStack(Stack):
         functions = Functions(self, "Functions", tracing)
         self.pipelines = pipelines = [
             PipelineResources(
-                self,
-                enabled.pipeline.id,
-                enabled,
-                settings.worker,
-                network,
-                hosts,
-                storage,
-                images.images[enabled.image],
+                self, each.pipeline.id, each, settings.worker, network, hosts, storage, images.images[each.image]
             )
-            for enabled in enabled_pipelines(config)
+            for each in enabled_pipelines(config)
         ]
         plan = create_plan(functions, storage, pipelines, nudges.queue, deadline)
         report = create_report(functions, storage, settings.vams)
@@ -85,19 +78,22 @@ class PipelinesStack(Stack):
             intake = self._queue_uploads(storage)
             self.undelivered["upload"] = intake.undelivered
             create_upload(functions, config, storage, workflow.machine, plan, intake)
-        vams = Vams(self, "Vams", functions, settings.vams, storage, workflow)
-        for pipeline in pipelines:
+        self._serve_pipelines(workflow, Vams(self, "Vams", functions, settings.vams, storage, workflow))
+        people = PoliciesForPeople(self, "People", storage, workflow.machine, pipelines)
+        CfnOutput(self, "ViewerPolicyArn", value=people.viewer.managed_policy_arn)
+        CfnOutput(self, "OperatorPolicyArn", value=people.operator.managed_policy_arn)
+        self.machine, self.functions = workflow.machine, functions.created
+        CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
+
+    def _serve_pipelines(self, workflow: Workflow, vams: Vams) -> None:
+        """Connect each pipeline to the state machine and to VAMS, and write the names of its resources as outputs."""
+        for pipeline in self.pipelines:
             pipeline.connect(workflow)
             function = vams.serve(pipeline.enabled)
             name = _output_name(pipeline)
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}Parameter", value=pipeline.parameter.parameter_name)
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
-        people = PoliciesForPeople(self, "People", storage, workflow.machine, pipelines)
-        CfnOutput(self, "ViewerPolicyArn", value=people.viewer.managed_policy_arn)
-        CfnOutput(self, "OperatorPolicyArn", value=people.operator.managed_policy_arn)
-        self.machine, self.functions = workflow.machine, functions.created
-        CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
 
     def _queue_uploads(self, storage: StorageStack) -> EventQueue:
         return EventQueue(

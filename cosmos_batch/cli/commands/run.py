@@ -1,6 +1,7 @@
 """`cosmos-batch run`: answer files with the whole system on this machine."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.model_access import accessible_config, check_access
 from cosmos_batch.cli.options import reasoner_options
-from cosmos_batch.cli.output import output_options, output_target
+from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
@@ -85,15 +86,7 @@ def command(
     problems.settle(len(inputs) + len(sources), skip_invalid)
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
-
-    def config_file() -> Path:
-        chosen = configuration.enabled_reasoner(load_config(configuration.CONFIG), pipeline)
-        if not changes:
-            return accessible_config([chosen])
-        path = configuration.with_entry(chosen.pipeline, changes)
-        check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
-        return path
-
+    config_file = partial(_config_file, pipeline, changes)
     with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
         if are_many:
             question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
@@ -107,12 +100,7 @@ def command(
             results = iter([answer(deployment, inputs[0], request, pipeline)])
         status = 0
         for result in results:
-            print_result = print_result_line if as_json else print_or_save
-            try:
-                status = max(status, print_result(deployment, result, target))
-            except CliError as error:  # the answer was printed; the others are still to come
-                warn(f"error: {explain(error)}")
-                status = max(status, error.exit_status)
+            status = max(status, _print_result(deployment, result, target, as_json))
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force))
         return status
@@ -125,6 +113,25 @@ def answer(deployment: Deployment, file: File, request: ReasonerRequest, pipelin
         snapshot = progress.follow(deployment, job.job_id, job.at, display)
     assert snapshot.execution is not None, "an execution that has ended exists"
     return replace(read_job_result(snapshot.execution, snapshot.row), job_id=job.job_id)
+
+
+def _print_result(deployment: Deployment, result: JobResult, target: OutputTarget | None, as_json: bool) -> int:
+    """Print or save a result, and return the exit status. An error is printed, because other results are to come."""
+    try:
+        return (print_result_line if as_json else print_or_save)(deployment, result, target)
+    except CliError as error:
+        warn(f"error: {explain(error)}")
+        return error.exit_status
+
+
+def _config_file(pipeline: str | None, changes: dict[str, Any]) -> Path:
+    """Return the configuration to deploy, with changes of its reasoner, having checked that the model can be had."""
+    chosen = configuration.enabled_reasoner(load_config(configuration.CONFIG), pipeline)
+    if not changes:
+        return accessible_config([chosen])
+    path = configuration.with_entry(chosen.pipeline, changes)
+    check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
+    return path
 
 
 def _changes(model: str | None, endpoint: str | None) -> dict[str, Any]:
