@@ -64,4 +64,4 @@ def write_prompt_sheet(prompt: str, tiles: Sequence[Tile], target: Path) -> list
 def _row_inches(row: Sequence[Tile], columns: int) -> float:
     """Return the height of a row: that of its tallest tile, with the title above it."""
     tallest = max(tile.pixels.shape[0] / tile.pixels.shape[1] for tile in row)
-    return _PAGE_WIDTH / columns * min(tallest, 1.0) + _TITLE_HEIGHT
+    return float(_PAGE_WIDTH / columns * min(tallest, 1.0) + _TITLE_HEIGHT)

@@ -21,7 +21,6 @@ from lambdas.planning.plan import Execution, enabled_queue
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import read_run, run_id_of
 
-ID_LIMIT = 256  # characters of an item's id
 # Two shards for each worker keep it busy while the next are fed. With 400 shards of 250 items, SQS holds 100,000
 # messages, and its limit of messages in flight is 120,000 (Amazon SQS standard queue quotas).
 SHARDS_PER_WORKER, SHARDS_LIMIT = 2, 400
@@ -125,7 +124,7 @@ def _listed(root: S3Location) -> Iterator[RunItem]:
             key, size = entry["Key"], entry["Size"]
             if selection.why_not(key[len(root.key) :] or key, size) is None:
                 uri = S3Location(root.bucket, key).uri
-                yield RunItem(id=key[-ID_LIMIT:], input=uri, etag=entry["ETag"], size=size)
+                yield RunItem(id=key, input=uri, etag=entry["ETag"], size=size)
 
 
 def _only_reasoner(pipelines: Mapping[str, DeployedPipeline]) -> str:

@@ -50,6 +50,25 @@ def test_refused_items_are_counted_at_once(bench: Bench) -> None:
     assert (bench.shard().failed, bench.shard().ended) == (3, {1, 2, 3})
 
 
+def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, head = bench.items("a", "closed"), bench.cloud.s3.head_object
+    answer = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
+
+    def closed(**call: str) -> Any:
+        if "closed" in call["Key"]:
+            raise bench.cloud.s3.exceptions.ClientError(answer, "HeadObject")
+        return head(**call)
+
+    monkeypatch.setattr(bench.cloud.s3, "head_object", closed)
+    ref = bench.started(items)
+    [message] = bench.sent()
+    bench.answer(message["job"]["jobId"])
+    bench.collect(ref)
+    [line] = bench.lines("errors")
+    assert line.id == "closed" and line.error is not None
+    assert (line.error.code, "may not be read" in line.error.message) == ("InvalidInput", True)
+
+
 def test_a_shard_of_refused_items_alone_is_answered_at_once(bench: Bench) -> None:
     bench.started([RunItem(id="gone", input="s3://assets/clips/gone.mp4")])
     assert bench.answered() == ["shard-token"]

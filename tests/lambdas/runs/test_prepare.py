@@ -42,6 +42,15 @@ def test_a_prefix_is_listed_without_folders_other_files_and_our_own_outputs(benc
     assert all(item["etag"] for item in items)
 
 
+def test_files_in_long_folders_whose_paths_end_alike_have_ids_of_their_own(bench: Bench) -> None:
+    keys = [f"p/{first}/{'long folder/' * 60}clip.mp4" for first in "ab"]
+    for key in keys:
+        bench.cloud.put(key)
+    bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="by-hand")
+    body = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key="runs/by-hand/shards/00000.jsonl")["Body"].read()
+    assert [json.loads(line)["id"] for line in body.splitlines()] == keys
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
