@@ -1,4 +1,4 @@
-"""What a local cloud was asked for: the billed units of each call, invocations of functions, transitions, log bytes."""
+"""Count what a local cloud was asked for: billed units of calls, invocations of functions, transitions, log bytes."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What AWS's services around the GPUs cost for an item, from the calls that `runs_items` counted and list prices.
+"""Compute what AWS's services around the GPUs cost for an item, from list prices and the calls of `runs_items`.
 
 Usage: `python -m benchmarks.runs_cost`, which counts the calls of files that have an execution each, beside those.
 """

@@ -1,4 +1,4 @@
-"""How many workers `scale` starts for five patterns of arrival, and what they cost: simulated with its own functions.
+"""Simulate how many workers `scale` starts for five patterns of arrival, and their cost, with its own functions.
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 

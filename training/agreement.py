@@ -23,7 +23,7 @@ ENGINES = ("transformers", "vllm")
 
 
 @dataclass(frozen=True)
-class Asked:
+class EngineAnswer:
     """One engine's answer to the question of the item with a number, with the seconds that it took."""
 
     number: int
@@ -40,7 +40,7 @@ class EngineAnswers:
     engine: str
     load_seconds: float
     memory_gib: float
-    answers: list[Asked]
+    answers: list[EngineAnswer]
 
     def summary(self) -> dict[str, Any]:
         """Return the figures for a person."""
@@ -69,7 +69,7 @@ async def ask_engine(name: str, checkpoint: Path, clips: int) -> EngineAnswers:
             began = time.monotonic()
             answer = await answer_file(engine, item.path, item.question.text)
             seconds = round(time.monotonic() - began, 3)
-            answers.append(Asked(number, item.question.text, answer, is_right(item.question, answer), seconds))
+            answers.append(EngineAnswer(number, item.question.text, answer, is_right(item.question, answer), seconds))
             item.path.unlink()
     memory = memory_of_session()
     label = engine.name

@@ -18,7 +18,7 @@ _OTHER_COLOURS: tuple[Colour, ...] = ((255, 150, 190), (120, 75, 40), (60, 210, 
 
 @dataclass(frozen=True)
 class ShapePen:
-    """What a shape is drawn with: a square canvas with its center at (`center`, `center`), a radius and a color."""
+    """A pen that draws one shape: a square canvas with its center at (`center`, `center`), a radius and a color."""
 
     draw: ImageDraw.ImageDraw
     random: Random

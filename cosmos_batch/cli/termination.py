@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Termination:
-    """Whether SIGTERM came while a command ran."""
+    """A record of whether SIGTERM came while a command ran."""
 
     came: bool = False
 

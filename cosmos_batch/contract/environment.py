@@ -134,7 +134,7 @@ class VamsEnvironment(Environment):
 
 
 class PlanningEnvironment(Environment):
-    """What a function needs that makes jobs of requests."""
+    """The environment that all functions share which plan jobs."""
 
     state_table: str
     state_bucket: str

@@ -102,7 +102,7 @@ def test_the_first_enabled_pipeline_is_chosen() -> None:
         ("s3://bucket/notes.txt", "of a kind that no pipeline takes"),
     ],
 )
-def test_uris_are_checked(uri: str, message: str) -> None:
+def test_a_uri_that_names_no_single_file_is_refused(uri: str, message: str) -> None:
     with pytest.raises(WrongCall, match=message):
         input_checks.checked_uri(uri)
 

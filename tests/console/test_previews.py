@@ -33,7 +33,9 @@ from tests.support.console_documents import write_answer
         ("a.gif", "gif", "pal8", False),
     ],
 )
-def test_what_browsers_play(tmp_path: Path, name: str, codec: str, pixel_format: str, plays: bool) -> None:
+def test_only_what_browsers_do_not_play_has_an_obstacle(
+    tmp_path: Path, name: str, codec: str, pixel_format: str, plays: bool
+) -> None:
     path = media_files.video(tmp_path / name, frames=5, codec=codec, pixel_format=pixel_format)
     assert (read_facts(path).obstacle is None) == plays
 

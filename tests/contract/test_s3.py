@@ -33,7 +33,7 @@ def test_a_key_over_s3s_limit_is_refused() -> None:
     ("key", "expected"),
     [("a/b.MP4", ".mp4"), ("a.b/c", ""), (".mp4", ""), ("a/.png", ""), ("x.tar.gz", ".gz"), ("é +%.JpEg", ".jpeg")],
 )
-def test_extension(key: str, expected: str) -> None:
+def test_an_extension_is_the_lower_case_ending_of_the_name(key: str, expected: str) -> None:
     assert extension(key) == expected
 
 

@@ -103,7 +103,7 @@ def red_middle(picture: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("what", "name"), [("checkpoint", "models"), ("clip", "a.mp4"), ("image", "a.png")])
-def test_the_module_runs(tmp_path: Path, what: str, name: str) -> None:
+def test_the_module_writes_what_its_command_names(tmp_path: Path, what: str, name: str) -> None:
     command = [sys.executable, "-m", "cosmos_batch.demo", what, str(tmp_path / name)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert Path(output.strip()).exists()

@@ -99,7 +99,7 @@ def test_nothing_outside_of_a_prefix_is_read_or_written(app: App, clip: Path, fi
     assert f"{VIDEOS}/inbox/" in error["remedy"]
 
 
-def test_their_notifications_stay(app: App) -> None:
+def test_the_notifications_of_adopted_buckets_stay(app: App) -> None:
     for bucket in (VIDEOS, ARCHIVE):
         notifications = app.client("s3").get_bucket_notification_configuration(Bucket=bucket)
         assert [notification["Id"] for notification in notifications["QueueConfigurations"]] == ["theirs"]

@@ -35,7 +35,7 @@ def test_a_file_that_is_not_what_it_says(app: App, tmp_path: Path, name: str, ma
     assert not error["retryable"]
 
 
-def test_an_empty_file(app: App) -> None:
+def test_an_empty_file_is_refused(app: App) -> None:
     app.upload("asset-1/empty.mp4", b"")
     assert "empty" in refused(app, key="asset-1/empty.mp4")["message"]
 

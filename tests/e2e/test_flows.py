@@ -35,7 +35,7 @@ def sidecar(prompt: str) -> bytes:
     return json.dumps({"COSMOS_REASON_PROMPT": prompt}).encode()
 
 
-def test_upload_with_metadata(app: App, clip: Path) -> None:
+def test_an_upload_with_metadata_is_answered(app: App, clip: Path) -> None:
     app.upload("meta/clip.mp4", clip, prompt="What does the arm do?")
     ended = app.execution_of("meta/clip.mp4")
     assert ended["status"] == "SUCCEEDED"
@@ -65,7 +65,7 @@ def test_upload_with_a_prompt_that_is_not_ascii(app: App, clip: Path) -> None:
     assert app.document(app.execution_of("meta2/clip.mp4")["executionArn"])["userPrompt"] == TRICKY
 
 
-def test_upload_with_tags(app: App, clip: Path) -> None:
+def test_an_upload_with_tags_is_answered(app: App, clip: Path) -> None:
     app.client("s3").put_object(
         Bucket=app.assets, Key="tags/clip.mp4", Body=clip.read_bytes(), Tagging="COSMOS_REASON_PROMPT=Count+the+cubes"
     )
@@ -177,7 +177,7 @@ def test_a_sidecar_that_is_no_json_is_reported_beside_its_file(app: App, picture
     wait_for(lambda: app.keys("broken/p_CosmosReason_"), 180, "put right, it is not answered")
 
 
-def test_a_structured_answer(app: App, picture: Path) -> None:
+def test_an_answer_fits_its_json_schema(app: App, picture: Path) -> None:
     app.upload("console/s.png", picture)
     prompt = 'Say what you see, such as [{"label": "cube"}].'
     parameters = {"jsonSchema": {"type": "array", "items": {"type": "object"}}}

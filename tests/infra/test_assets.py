@@ -67,7 +67,9 @@ def hashes() -> tuple[str, str]:
         ("cosmos_batch/contract/job.py", True, True),
     ],
 )
-def test_a_changed_file(copy: Path, file: str, image_changes: bool, code_changes: bool) -> None:
+def test_a_changed_file_changes_the_hashes_of_what_contains_it(
+    copy: Path, file: str, image_changes: bool, code_changes: bool
+) -> None:
     image, code = hashes()
     path = copy / file
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,9 @@ def test_one_compute_environment_for_each_type_in_the_order_of_the_configuration
 
 
 @pytest.mark.parametrize(("pipeline", "vcpus"), [("cosmosreason22b", 192), ("cosmosreason28b", 96)])
-def test_a_compute_environment(assembly: Assembly, pipeline: str, vcpus: int) -> None:
+def test_a_compute_environment_has_gpu_instances_up_to_the_configured_vcpus(
+    assembly: Assembly, pipeline: str, vcpus: int
+) -> None:
     for environment in environments_in_order(assembly, pipeline):
         resources = environment["ComputeResources"]
         assert resources["Type"] == "EC2"
@@ -167,7 +169,7 @@ def test_a_worker_reserves_what_each_of_its_types_has_per_gpu(assembly: Assembly
 
 
 @pytest.mark.parametrize("pipeline", [one.id for one in REASONERS])
-def test_a_worker(assembly: Assembly, pipeline: str) -> None:
+def test_a_worker_reserves_its_resources_and_runs_without_privileges(assembly: Assembly, pipeline: str) -> None:
     definition = worker(assembly, pipeline)
     container = definition["ContainerProperties"]
     assert container.get("Privileged", False) is False

@@ -39,7 +39,7 @@ def test_private_workers_go_out_by_one_nat_gateway() -> None:
 class TestExistingVpc:
     """Tests of `examples/existing-vpc.json`."""
 
-    def test_makes_no_network(self) -> None:
+    def test_an_existing_vpc_gets_no_network_of_ours(self) -> None:
         types = {resource["Type"] for resource in example("existing-vpc").templates["Network"]["Resources"].values()}
         assert types <= {
             "AWS::EC2::SecurityGroup",

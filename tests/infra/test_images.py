@@ -37,7 +37,7 @@ def test_an_image_is_built_for_each_engine_environment_that_is_needed() -> None:
     assert len(built(example("everything"))) == 2
 
 
-def test_a_project(assembly: Assembly) -> None:
+def test_a_project_builds_within_an_hour_in_the_private_network(assembly: Assembly) -> None:
     project = assembly.one("Images", "CodeBuild::Project")
     assert project["TimeoutInMinutes"] + project["QueuedTimeoutInMinutes"] < 60  # CloudFormation waits an hour
     assert project["Environment"]["PrivilegedMode"] is True

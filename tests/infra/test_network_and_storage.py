@@ -61,7 +61,7 @@ def test_what_jobs_leave_in_the_state_bucket_expires_with_their_rows(assembly: A
     assert KEEP.to_seconds() == KEEP_SECONDS
 
 
-def test_the_state_table(assembly: Assembly) -> None:
+def test_the_state_table_is_kept_and_has_the_keys_of_its_rows(assembly: Assembly) -> None:
     (resource,) = assembly.resources("Storage", "DynamoDB::Table").values()
     table = resource["Properties"]
     assert resource["DeletionPolicy"] == "Retain"

@@ -118,7 +118,7 @@ def test_vams_2_5_has_a_registration_for_each_output_type() -> None:
     assert json.loads(registrations[TO_IMAGE]["inputParameters"]) == {"MODEL_VARIANT": "super-text2image"}
 
 
-def test_they_are_registered() -> None:
+def test_generators_are_registered_for_files_and_for_text() -> None:
     config = configuration()
     config["app"]["pipelines"] = {"useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": {"enabled": True}}}}
     outdir = Path(mkdtemp(prefix="cosmos-batch-vams-")) / "cdk.out"

@@ -63,7 +63,7 @@ def test_what_has_no_such_form_is_passed_over(item: object) -> None:
     assert not marks_of_answer([item], "")
 
 
-def test_deep_nesting_ends() -> None:
+def test_marks_nested_too_deep_are_left_out() -> None:
     value: object = {"bbox_2d": [0, 0, 1, 1]}
     for _ in range(5000):
         value = [value]

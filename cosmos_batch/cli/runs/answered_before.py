@@ -1,4 +1,4 @@
-"""How much of a run an earlier one has answered: the same question about the same sources.
+"""Find out how much of a run an earlier one has answered: the same question about the same sources.
 
 It is an estimate: a file that was changed since then, and an answer of another commit of the model, count as answered
 here, and are asked again by the run. What other runs have answered about some of the files is not known here.

@@ -2,5 +2,5 @@
 
 
 def register() -> str:
-    """Where the platform is."""
+    """Return the path of the platform's class, for vLLM-Omni to import."""
     return "omni_cpu.platform.CpuOmniPlatform"

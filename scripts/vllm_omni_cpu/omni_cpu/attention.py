@@ -13,7 +13,7 @@ class CpuAttention(sdpa.SDPAImpl):
 
 
 class CpuAttentionBackend(sdpa.SDPABackend):
-    """Of `CpuAttention`."""
+    """The backend by which vLLM-Omni finds `CpuAttention`."""
 
     @staticmethod
     def get_impl_cls() -> type:

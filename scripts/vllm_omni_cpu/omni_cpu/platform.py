@@ -11,7 +11,7 @@ _WORKER = "vllm_omni.diffusion.worker.diffusion_worker"
 
 
 class CpuOmniPlatform(OmniPlatform, CpuPlatform):
-    """What vLLM-Omni asks of a platform, and what follows from there being no device beside the CPU."""
+    """The platform of vLLM-Omni on a machine whose only device is the CPU."""
 
     _omni_enum = OmniPlatformEnum.OOT
     device_type = "cpu"
@@ -92,7 +92,7 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
 
 
 def _send_results(worker: Any) -> None:
-    """In place of the loop that copies results from a device on a stream of its own."""
+    """Replace the loop that copies results from a device on a stream of its own."""
     from vllm_omni.diffusion.worker import diffusion_worker
 
     while (item := worker._async_output_queue.get()) is not None:

@@ -1,4 +1,4 @@
-"""In place of PyPI's torchaudio, which is linked to CUDA: vLLM-Omni imports it for models that are not run here."""
+"""Stand in for PyPI's torchaudio, which is linked to CUDA: vLLM-Omni imports it for models that are not run here."""
 
 import sys
 from types import ModuleType

@@ -323,7 +323,9 @@ def test_guardrails_that_are_not_installed_are_refused_before_anything_starts(
 
 
 @pytest.mark.parametrize("name", ["there", "asked without"])
-def test_others_are_not(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guardrails_that_are_installed_or_not_wanted_are_not_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
     if name == "there":
         monkeypatch.setattr(generate, "find_spec", lambda _: "found")

@@ -49,7 +49,7 @@ def test_result_prints_the_document(
     assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
 
 
-def test_result_waits(
+def test_result_waits_until_the_job_has_ended(
     deployment: Deployment,
     job: Job,
     stepfunctions: FakeStepFunctions,
@@ -179,7 +179,7 @@ def test_status_lists_rows_and_what_has_none(
     assert (second["id"], second["state"], second["pipeline"]) == ("refused", "FAILED", PIPELINE)
 
 
-def test_status_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_that_there_is_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     assert "No job" in capsys.readouterr().out
 

@@ -85,7 +85,7 @@ def test_two_files_of_one_stem_have_a_document_each(cloud: Cloud) -> None:
     ],
     ids=["started by a person", "of an older version", "no URI", "no room for a name", "no object", "unknown"],
 )
-def test_others_have_none(cloud: Cloud, request_: Any) -> None:
+def test_jobs_that_no_upload_started_have_no_error_document(cloud: Cloud, request_: Any) -> None:
     failed(request_)
     assert documents(cloud) == []
     assert len(cloud.events.entries) == 1, "the rest is told"

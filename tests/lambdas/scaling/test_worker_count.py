@@ -47,7 +47,7 @@ def wanted(jobs: int, live: int = 0, job_seconds: float = 10, cold: float = 100,
         (80, 8, 2),
     ],
 )
-def test_wanted(backlog: int, live: int, expected: int) -> None:
+def test_a_backlog_wants_so_many_workers(backlog: int, live: int, expected: int) -> None:
     assert wanted(backlog, live) == expected
 
 
@@ -62,7 +62,9 @@ def test_an_item_cannot_be_shared() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 50), st.floats(0.001, 1e4), st.floats(0, 1e4), st.integers(1, 40))
-def test_always_within_bounds(backlog: int, live: int, job_seconds: float, cold: float, limit: int) -> None:
+def test_the_wanted_workers_are_within_their_limits(
+    backlog: int, live: int, job_seconds: float, cold: float, limit: int
+) -> None:
     assert (backlog > 0) <= wanted(backlog, live, job_seconds, cold, limit=limit) <= min(limit, backlog)
 
 

@@ -207,7 +207,9 @@ MAYBE = st.none() | st.sampled_from(["", "  ", "\n"]) | st.text(st.characters(co
 
 
 @given(of_file=MAYBE, lower=MAYBE, upper=MAYBE)
-def test_priority_of_prompts(of_file: str | None, lower: str | None, upper: str | None) -> None:
+def test_the_prompt_of_the_file_goes_before_those_of_the_parameters(
+    of_file: str | None, lower: str | None, upper: str | None
+) -> None:
     prompts = [text for text in (of_file, lower, upper) if text and text.strip()]
     parameters = {"prompt": lower, "PROMPT": upper}
     assert read_prompt({"COSMOS_REASON_PROMPT": of_file}, parameters) == (prompts[0] if prompts else None)

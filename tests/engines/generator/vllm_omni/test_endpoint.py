@@ -93,7 +93,7 @@ def test_a_job_with_other_steps_than_the_served_model_has_is_refused(
     assert raised.value.error.code == "ModelUnavailable" and not raised.value.error.retryable
 
 
-def test_an_image(make: Make, tmp_path: Path) -> None:
+def test_an_image_is_made(make: Make, tmp_path: Path) -> None:
     assert [file.role for file in make({"mode": "t2i", **SMALL}).files] == ["image"]
 
 

@@ -81,6 +81,6 @@ def test_an_invalid_endpoint_is_refused(changes: dict[str, Any], message: str) -
         Endpoint.model_validate({"url": "https://host/v1", **changes})
 
 
-def test_a_valid_endpoint() -> None:
+def test_an_endpoint_is_https_or_on_this_machine() -> None:
     assert Endpoint(url="https://integrate.api.nvidia.com/v1/", api_key_secret_arn=ARN).url.endswith("/v1")
     assert Endpoint(url="http://127.0.0.1:8000/v1", api_key_secret_arn=ARN)
