@@ -67,11 +67,9 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
     load = os.getloadavg()[0]
     try:
         asyncio.run(_made(engine, workload, size, 1, work))
-        seen = asyncio.run(_made(engine, workload, size, jobs, work))
+        pauses = pauses_between_jobs(engine, workload, size, jobs, work)
     finally:
         engine.close()
-    steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
-    pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
     return {
         "machine": machine(),
         "load": load,
@@ -81,6 +79,16 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
         "size": size,
         "frames": workload.frames,
         "steps": workload.steps,
+        **pauses,
+    }
+
+
+def pauses_between_jobs(engine: Any, workload: GeneratorWorkload, size: str, jobs: int, work: Path) -> dict[str, Any]:
+    """Run jobs with two at a time in a loaded engine. Return the seconds of a step, and those between two jobs."""
+    seen = asyncio.run(_made(engine, workload, size, jobs, work))
+    steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
+    pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
+    return {
         "secondsOfAStep": [round(one, 4) for one in steps],
         "secondsBetweenLastAndFirstStep": [round(one, 3) for one in pauses],
     }

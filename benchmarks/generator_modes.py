@@ -1,0 +1,179 @@
+"""Benchmark of vLLM-Omni as it ships and in modes that are faster and change the result, on one GPU.
+
+    python -m benchmarks.generator_modes [--shape tiny|nano] [--modes plain,seaCache,fp8,both] [--sizes WxH,...]
+                                         [--first] [--pauses N] [--work FOLDER] [--into FILE]
+
+It runs with the lock of containers/omni: on one GPU with `--shape nano`, and on a CPU with the environment of `make
+test-omni` and the modes `plain` and `seaCache`. Each mode has a server of its own, which is loaded once. Its figures
+are written as soon as they are known.
+
+For each size it makes one job, after another one that is not counted if `--first` asks for it. A whole job is its
+generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
+grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the GPU, as `nvidia-smi`
+reports them. `--pauses` runs so many jobs of the first size, two at a time, and takes the pauses between them.
+
+`fp8` is vLLM-Omni's own dynamic quantization of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first
+and last three steps, and needs NVIDIA's checkpoint; its time lies between the two.
+
+With random weights the times of `seaCache` hold for the steps that noise lets it skip, and for no other video.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import true_generator
+from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator_pause import pauses_between_jobs
+from benchmarks.machine import machine
+from benchmarks.results import FOLDER
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
+from cosmos_batch.engines.job_files import GenerationFiles
+from cosmos_batch.media import exact_rate, write_video
+
+FP8 = ("--diffusion-quantization-config", '{"method": "fp8", "activation_scheme": "dynamic"}')
+SAMPLING_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class ServerMode:
+    """How a server is started: with SeaCache or without, and with more options of the command line."""
+
+    sea_cache: bool = False
+    options: Sequence[str] = ()
+
+
+MODES = {
+    "plain": ServerMode(),
+    "seaCache": ServerMode(sea_cache=True),
+    "fp8": ServerMode(options=FP8),
+    "both": ServerMode(sea_cache=True, options=FP8),
+}
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_modes", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--sizes", help="separated by commas; those of the shape's memory test by default")
+    parser.add_argument("--first", action="store_true", help="make a job before each that is counted")
+    parser.add_argument("--pauses", type=int, default=0)
+    parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/generator-modes-SHAPE.json by default")
+    options = parser.parse_args()
+    workload = NANO if options.shape == "nano" else TINY
+    sizes = options.sizes.split(",") if options.sizes else list(workload.memory_sizes)
+    into = options.into or FOLDER / f"generator-modes-{options.shape}.json"
+    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results |= {"frames": workload.frames, "steps": workload.steps, "modes": {}}
+    with tempfile.TemporaryDirectory() as temporary:
+        work = options.work or Path(temporary)
+        model = true_generator.build(workload.shape, work / "models")
+        results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for size in sizes}
+        for mode in options.modes.split(","):
+            measured = measure(model, MODES[mode], workload, sizes, options.first, options.pauses, work)
+            results["engine"] = measured.pop("engine")
+            results["modes"][mode] = measured
+            into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
+            print(json.dumps({mode: measured}), flush=True)
+
+
+def measure(
+    model: Path,
+    mode: ServerMode,
+    workload: GeneratorWorkload,
+    sizes: Sequence[str],
+    first: bool,
+    pauses: int,
+    work: Path,
+) -> dict[str, Any]:
+    """Start a server in a mode, and return the figures of each size."""
+    engine: Any = create_engine("vllm-omni")
+    engine.guardrails, engine.lossy = False, ("seaCache",) if mode.sea_cache else ()
+    began = time.monotonic()
+    with _more_options(mode.options):
+        engine.load(model)
+    try:
+        loaded = time.monotonic() - began
+        figures = {size: _job_figures(engine, workload, size, first, work) for size in sizes}
+        between = pauses_between_jobs(engine, workload, sizes[0], pauses, work) if pauses else {}
+        return {"engine": engine.name, "loadedSeconds": round(loaded, 1), "sizes": figures, **between}
+    finally:
+        engine.close()
+
+
+def _job_figures(engine: Any, workload: GeneratorWorkload, size: str, first: bool, work: Path) -> dict[str, Any]:
+    for _ in range(1 + first):
+        with tempfile.TemporaryDirectory(dir=work) as folder, _GpuMemory() as memory:
+            files = GenerationFiles(None, {})
+            output = asyncio.run(engine.generate(generation_for(workload, size), files, Path(folder)))
+    return {"seconds": output.timings, "peakMiB": memory.peak}
+
+
+def encoding_seconds(size: str, frames: int, work: Path) -> float:
+    """Return how long the worker takes to encode a smooth clip that moves, with a little grain."""
+    width, height = (int(side) for side in size.split("x"))
+    rows, columns = np.mgrid[0:height, 0:width]
+    grain = np.random.default_rng(0).integers(0, 6, (height, width, 1), np.uint8)
+    pictures = [
+        np.stack([(rows + number) % 200, (columns + 2 * number) % 200, (rows + columns) // 8 % 200], 2).astype(np.uint8)
+        + grain
+        for number in range(frames)
+    ]
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        began = time.monotonic()
+        write_video(Path(folder) / "clip.mp4", pictures, exact_rate(24))
+        return round(time.monotonic() - began, 3)
+
+
+@contextmanager
+def _more_options(options: Sequence[str]) -> Iterator[None]:
+    """Start servers with more options of the command line while the context lasts."""
+    command = OmniPlan.command
+    OmniPlan.command = lambda *arguments: [*command(*arguments), *options]  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        OmniPlan.command = command  # type: ignore[method-assign]
+
+
+@dataclass
+class _GpuMemory:
+    """The most memory of the first GPU that was in use while the context lasted, in MiB; None without a GPU."""
+
+    peak: int | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "_GpuMemory":
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        if shutil.which("nvidia-smi"):
+            self._watching.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _watch(self) -> None:
+        query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+        while not self._ended.wait(SAMPLING_SECONDS):
+            used = int(subprocess.run(query, check=True, capture_output=True, text=True).stdout)
+            self.peak = max(self.peak or 0, used)
+
+
+if __name__ == "__main__":
+    main()
