@@ -7,17 +7,13 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from botocore.exceptions import ClientError
-
-from cosmos_batch.catalogue.formats import EXTENSIONS, extension
+from cosmos_batch.catalogue.formats import extension
+from cosmos_batch.cli.runs.export.media_download import download_media, made_media
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
-from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.viewing.prompt_sheet import TILES_LIMIT, Tile, write_prompt_sheet
-
-_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 class _Made(NamedTuple):
@@ -64,22 +60,15 @@ def _made(lines: Iterator[ResultLine], of_run: str) -> Iterator[_Made]:
     `of_run` is the prompt of items that have none of their own.
     """
     for line in lines:
-        media = (output.uri for output in line.outputs if extension(parse_uri(output.uri).key) in EXTENSIONS)
-        if line.error is None and (uri := next(media, None)) is not None:
+        if line.error is None and (uri := made_media(line)) is not None:
             yield _Made(line.prompt or of_run, line.id, uri)
 
 
 def _tile(run: StoredRun, made: _Made) -> Tile | None:
     """Return the tile of a file; None if it is gone or damaged."""
-    bucket, key = parse_uri(made.uri)
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
-        media = Path(scratch) / f"made{extension(key)}"
+        media = Path(scratch) / f"made{extension(made.uri)}"
         try:
-            run.s3.download_file(bucket, key, str(media))
-            return Tile.read(media, made.item)
+            return Tile.read(media, made.item) if download_media(run, made.uri, media) else None
         except Failure:
-            return None
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in _GONE:
-                raise
             return None

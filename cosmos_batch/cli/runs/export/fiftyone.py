@@ -11,22 +11,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from botocore.exceptions import ClientError
-
-from cosmos_batch.catalogue.formats import EXTENSIONS, Medium, extension, medium_of
+from cosmos_batch.catalogue.formats import Medium, extension, medium_of
 from cosmos_batch.cli.runs.export.fiftyone_labels import frames_of, labels_of
+from cosmos_batch.cli.runs.export.media_download import download_media, made_media
 from cosmos_batch.cli.runs.export.table_rows import row_of
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
-from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.viewing.marks import marks_of_answer
 
 _FOLDERS: dict[Medium, str] = {"image": "images", "video": "videos"}
 # Fields of a sample that FiftyOne has itself, or that every sample would repeat.
 _LEFT_OUT = ("status", "error_code", "error_message", "error_remedy")
-_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 class _Dataset:
@@ -104,25 +101,17 @@ def _is_added(dataset: _Dataset, line: ResultLine, media: Path) -> bool:
 def _with_media(lines: Iterator[ResultLine]) -> Iterator[_Answer]:
     """Yield each line without an error, with the file that it is about."""
     for number, line in enumerate(lines):
-        media_uris = (output.uri for output in line.outputs if extension(parse_uri(output.uri).key) in EXTENSIONS)
-        uri = next(media_uris, None) or line.input
+        uri = made_media(line) or line.input
         if line.error is None and uri is not None:
             yield _Answer(number, line, uri)
 
 
 def _download(run: StoredRun, path: Path, answer: _Answer) -> Path | None:
     """Download a file under a number, because a key may be any text. Returns None where it is gone."""
-    bucket, key = parse_uri(answer.uri)
     folder = path / _FOLDERS[answer.medium] / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    media = folder / f"{answer.number:08}{extension(key)}"
-    try:
-        run.s3.download_file(bucket, key, str(media))
-    except ClientError as error:
-        if error.response["Error"]["Code"] not in _GONE:
-            raise
-        return None
-    return media
+    media = folder / f"{answer.number:08}{extension(answer.uri)}"
+    return media if download_media(run, answer.uri, media) else None
 
 
 def _how_to_load(datasets: dict[Medium, _Dataset]) -> list[str]:
