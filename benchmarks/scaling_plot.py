@@ -9,13 +9,14 @@ from xml.etree import ElementTree as ET
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.runs_simulation import RunOutcome
     from benchmarks.scaling import Outcome
 
 WIDTH, PANEL, MARGIN, TITLE = 760, 96, 48, 30
 JOBS, WORKERS, TEXT = "#c9d8ea", "#1f4e89", "#222222"
 
 
-def plot(outcomes: Sequence[Outcome]) -> str:
+def plot(outcomes: Sequence[Outcome | RunOutcome]) -> str:
     """Return an SVG with one panel for each outcome, one below another."""
     height = len(outcomes) * (PANEL + TITLE + 24) + 12
     root = ET.Element(
@@ -31,7 +32,7 @@ def plot(outcomes: Sequence[Outcome]) -> str:
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _panel(root: ET.Element, outcome: Outcome, top: float) -> None:
+def _panel(root: ET.Element, outcome: Outcome | RunOutcome, top: float) -> None:
     end = max(time for time, _, _ in outcome.workers) or 1.0
     most_workers = max(1, outcome.most)
     most_jobs = max(1, *(jobs for _, _, jobs in outcome.workers))

@@ -50,14 +50,18 @@ def _hardware(pipeline: Pipeline, deployed: DeployedPipeline | None) -> tuple[st
 def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str, gpus: int) -> tuple[float, str]:
     """Return a worker's seconds for a unit of work, and where the number comes from."""
     if pipeline.surface == "reasoner" and (summary := _last_summary(deployment, pipeline.id)) is not None:
-        tokens = summary.prompt_tokens + ANSWER_TOKENS * summary.succeeded
-        units = tokens / (ANSWER_TOKENS + REFERENCE_TOKENS)
-        return summary.gpu_seconds / gpus / units, f"the pace of {summary.id}"
+        return pace_of_run(summary, gpus), f"the pace of {summary.id}"
     guess = first_seconds_per_unit(pipeline.id, gpu, gpus)
     # `scale` writes the guess into the row of a new pipeline, before the first job has run.
     if row.seconds_per_unit is None or isclose(row.seconds_per_unit, guess):
         return guess, "a first guess, until a run has measured it"
     return row.seconds_per_unit, PACE_OF_LAST_JOBS
+
+
+def pace_of_run(summary: RunSummary, gpus: int) -> float:
+    """Return the seconds of a worker for a unit of work, as a run of its pipeline alone measured them."""
+    tokens = summary.prompt_tokens + ANSWER_TOKENS * summary.succeeded
+    return summary.gpu_seconds / gpus / (tokens / (ANSWER_TOKENS + REFERENCE_TOKENS))
 
 
 def _last_summary(deployment: Deployment, pipeline: str) -> RunSummary | None:

@@ -1,0 +1,341 @@
+"""A run of a million clips of 2 s to 10 min on 16, 80 and 400 workers, of which 5 % are lost in an hour: simulated.
+
+The shards (`shards_of`), how many of them are fed at once (`concurrency`), how many workers are started
+(`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`) and the plan (`Sample`, `estimate_pipeline`) are
+the deployed functions. Simulated are the clock, the queue, the instances and the engine.
+`runs_simulation_results` is the command.
+"""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from benchmarks.runs_simulation_clips import MIXED, Mix, engine_units
+from benchmarks.scaling import COLD_START_SECONDS, REASONER_ON_L40S, SEEN_SECONDS, START, SWEEP_SECONDS, EngineSpeed
+from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.contract.environment import DeployedCompute
+from cosmos_batch.contract.runs import SHARD_ITEMS
+from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+from cosmos_batch.planning.pace import narrowed
+from cosmos_batch.state import PipelineRow
+from cosmos_batch.worker.pace import PaceMeter
+from lambdas.runs.prepare import SHARDS_LIMIT, SHARDS_PER_WORKER
+from lambdas.scaling.breaker import workers_to_start
+from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
+
+PIPELINE = "cosmos-reason2-2b"
+INSTANCE_TYPE = "g6e.12xlarge"
+SPOT_LOSSES_PER_HOUR = 0.05
+STARTS_AT_ONCE = 80  # SubmitJob takes one job a call; so many fit into an invocation of `scale`
+# Measured on the local cloud (benchmarks/results/runs-items.json), whose DynamoDB serves one call at a time.
+FEED_SECONDS, COLLECT_SECONDS = 30.0, 15.0
+RECEIVED_AT_ONCE = 10
+NEARLY_ALL = 0.95  # of the most workers: from then on the run is in its steady state
+
+
+@dataclass
+class Worker:
+    """A simulated worker. `advanced` is how far a job is that was in hand from the beginning; a mark is a job's end."""
+
+    number: int
+    started_at: float
+    ready_at: float
+    pace: PaceMeter
+    touched_at: float
+    advanced: float = 0.0
+    served: int = 0
+    told_at: float = 0.0
+    idle_since: float = 0.0
+    version: int = 0
+    gone: bool = False
+    marks: list[tuple[float, int]] = field(default_factory=list)
+
+
+@dataclass
+class Use:
+    """What ready workers did with their time: seconds, of them without any job, and work in seconds of a full batch."""
+
+    ready: float = 0.0
+    idle: float = 0.0
+    worked: float = 0.0
+
+    def since(self, before: "Use") -> "Use":
+        return Use(self.ready - before.ready, self.idle - before.idle, self.worked - before.worked)
+
+
+@dataclass
+class RunOutcome:
+    """What a simulated run took, and the peaks that AWS's limits are compared with."""
+
+    name: str
+    items: int
+    max_workers: int
+    started: int = 0
+    most: int = 0
+    lost: int = 0
+    repeated: int = 0
+    finished_at: float = 0.0
+    dollars: float = 0.0
+    steady: Use = field(default_factory=Use)
+    whole: Use = field(default_factory=Use)
+    peak_in_flight: int = 0
+    peak_shards: int = 0
+    peak_starts: int = 0
+    peak_ends_per_second: float = 0.0
+    workers: list[tuple[float, int, int]] = field(default_factory=list)
+
+
+class RunSimulation:
+    """A simulation of one run, event after event."""
+
+    def __init__(self, items: int, max_workers: int, seed: int = 1, mix: Mix = MIXED) -> None:
+        self.outcome = RunOutcome(f"{items:,} clips, {max_workers} workers", items, max_workers)
+        self._engine: EngineSpeed = REASONER_ON_L40S
+        self._compute = compute(max_workers)
+        self._units = engine_units(mix.clips(items, seed), seed + 1)
+        self._random = random.Random(seed + 2)
+        self._shards = shard_sizes(items)
+        self._left: list[int] = []
+        self._work: dict[int, tuple[int, float]] = {}  # by item: its shard and its units
+        self._next_item = 0
+        self._waiting: deque[int] = deque()
+        self._free: deque[Worker] = deque()
+        self._live: list[Worker] = []
+        self._events: list[tuple[float, int, str, object]] = []
+        self._sequence = 0
+        self._row = PipelineRow()
+        self._settings, self._worker_settings = ScalingSettings(), WorkerSettings()
+        self._slots = min(SHARDS_LIMIT, SHARDS_PER_WORKER * max_workers + SHARDS_PER_WORKER)
+        self._in_map = 0
+        self._ended_items = 0
+        self._noted: list[tuple[int, Use]] = []
+        self._ended_before = 0
+        self.now = 0.0
+
+    def run(self) -> RunOutcome:
+        """Simulate until every item has ended and every worker has left."""
+        for _ in range(self._slots):
+            self._feed_next()
+        self._at(self.now, "scale", None)
+        while self._events:
+            self.now, _, kind, what = heapq.heappop(self._events)
+            getattr(self, f"_{kind}")(what)
+        self.outcome.steady = self._steady()
+        return self.outcome
+
+    def _at(self, time: float, kind: str, what: object) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (time, self._sequence, kind, what))
+
+    # The map: it feeds a shard as soon as one has been collected.
+    def _feed_next(self) -> None:
+        size = next(self._shards, None)
+        if size is None:
+            return
+        self._left.append(size)
+        self._in_map += 1
+        self.outcome.peak_shards = max(self.outcome.peak_shards, self._in_map)
+        self._at(self.now + FEED_SECONDS, "fed", (len(self._left) - 1, size))
+
+    def _fed(self, what: tuple[int, int]) -> None:
+        shard, size = what
+        for _ in range(size):
+            self._work[self._next_item] = (shard, next(self._units))
+            self._waiting.append(self._next_item)
+            self._next_item += 1
+        self.outcome.peak_in_flight = max(self.outcome.peak_in_flight, len(self._work))
+        self._count(size)
+        self._hand_out()
+
+    def _collected(self, _: object) -> None:
+        self._in_map -= 1
+        self._feed_next()
+
+    def _count(self, jobs: int) -> None:
+        """Keep the totals as `Jobs.count_waiting` does; a question has weight 1."""
+        totals = {"waiting_jobs": self._row.waiting_jobs + jobs, "waiting_weight": self._row.waiting_weight + jobs}
+        self._row = self._row.model_copy(update=totals)
+
+    # The workers: they receive while they have places, and do all jobs in hand at the same time.
+    def _hand_out(self) -> None:
+        while self._waiting and self._free:
+            worker = self._free.popleft()
+            if worker.gone:
+                continue
+            self._touch(worker)
+            for _ in range(min(RECEIVED_AT_ONCE, len(self._waiting), self._engine.places - len(worker.marks))):
+                item = self._waiting.popleft()
+                heapq.heappush(worker.marks, (worker.advanced + self._work[item][1], item))
+                worker.pace.began(item)
+            if len(worker.marks) < self._engine.places:
+                self._free.append(worker)
+            self._schedule(worker)
+
+    def _touch(self, worker: Worker) -> None:
+        """Let a worker's jobs advance to the present, and account for the time."""
+        seconds, worker.touched_at = self.now - worker.touched_at, self.now
+        use, in_hand = self.outcome.whole, len(worker.marks)
+        use.ready += seconds
+        if not in_hand:
+            use.idle += seconds
+            return
+        advance = seconds * self._engine.rate(in_hand)
+        worker.advanced += advance
+        use.worked += advance * in_hand * self._engine.full
+
+    def _schedule(self, worker: Worker) -> None:
+        worker.version += 1
+        if worker.marks:
+            left = max(0.0, worker.marks[0][0] - worker.advanced)
+            self._at(self.now + left / self._engine.rate(len(worker.marks)), "done", (worker, worker.version))
+
+    def _done(self, what: tuple[Worker, int]) -> None:
+        worker, version = what
+        if worker.gone or worker.version != version:
+            return
+        self._touch(worker)
+        was_full = len(worker.marks) == self._engine.places
+        _, item = heapq.heappop(worker.marks)
+        worker.pace.ended(item, 1.0)
+        worker.served += 1
+        self._end_item(item)
+        if not worker.marks:
+            self._begin_idling(worker)
+        if was_full:
+            self._free.append(worker)
+        self._schedule(worker)
+        self._hand_out()
+        if self.now - worker.told_at >= SEEN_SECONDS:
+            worker.told_at = self.now
+            self._tell(worker)
+
+    def _end_item(self, item: int) -> None:
+        shard, _ = self._work.pop(item)
+        self._count(-1)
+        self._ended_items += 1
+        self.outcome.finished_at = self.now
+        self._left[shard] -= 1
+        if not self._left[shard]:
+            self._at(self.now + COLLECT_SECONDS, "collected", None)
+
+    def _tell(self, worker: Worker) -> None:
+        """Report the pace as a worker does (`WorkerLoop._record_pace`)."""
+        measure = worker.pace.measure
+        if measure is not None and self._row.seconds_per_unit is not None:
+            pace = narrowed(
+                self._row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, self._engine.places
+            )
+            self._row = self._row.model_copy(update={"seconds_per_unit": pace})
+
+    def _ready(self, worker: Worker) -> None:
+        worker.touched_at = self.now
+        self._free.append(worker)
+        self._begin_idling(worker)
+        self._at(self.now + self._random.expovariate(SPOT_LOSSES_PER_HOUR / 3600), "lost", worker)
+        self._hand_out()
+
+    def _begin_idling(self, worker: Worker) -> None:
+        worker.idle_since = self.now
+        self._at(self.now + self._worker_settings.idle_seconds, "idle", (worker, self.now))
+
+    def _idle(self, what: tuple[Worker, float]) -> None:
+        worker, since = what
+        if not worker.gone and not worker.marks and worker.idle_since == since:
+            self._leave(worker)
+
+    def _lost(self, worker: Worker) -> None:
+        """Take a Spot instance away. Its worker is told two minutes before, and gives back what it has in hand."""
+        if worker.gone:
+            return
+        self._touch(worker)
+        for _, item in worker.marks:
+            self._waiting.appendleft(item)
+        self.outcome.lost += 1
+        self.outcome.repeated += len(worker.marks)
+        worker.marks = []
+        self._leave(worker)
+        self._hand_out()
+
+    def _leave(self, worker: Worker) -> None:
+        self._touch(worker)
+        worker.gone = True
+        self._live.remove(worker)
+        dollars = INSTANCE_TYPES[INSTANCE_TYPE].dollars_per_gpu_second
+        self.outcome.dollars += (self.now - worker.started_at) * dollars * self._compute.gpus
+
+    # The sweep of each minute.
+    def _scale(self, _: object) -> None:
+        self._note()
+        if self._row.seconds_per_unit is None:
+            pace = seconds_per_unit(self._compute, self._row)
+            self._row = self._row.model_copy(update={"seconds_per_unit": pace})
+        wanted = wanted_by_pipeline(
+            self._compute, self._row, len(self._work), len(self._live), self._settings.target_drain_seconds
+        )
+        serving = sum(worker.served > 0 for worker in self._live)
+        now = START + timedelta(seconds=self.now)
+        missing = workers_to_start(wanted, len(self._live), serving, self._row, now)
+        starts = max(0, min(missing, self._compute.max_workers - len(self._live), STARTS_AT_ONCE))
+        self.outcome.peak_starts = max(self.outcome.peak_starts, starts)
+        for _ in range(starts):
+            self._start_worker()
+        self.outcome.most = max(self.outcome.most, len(self._live))
+        if self._work or self._in_map or self._live:
+            self._at(self.now + SWEEP_SECONDS, "scale", None)
+
+    def _start_worker(self) -> None:
+        ready_at = self.now + COLD_START_SECONDS
+        worker = Worker(
+            self.outcome.started, self.now, ready_at, PaceMeter(clock=lambda: self.now), touched_at=ready_at
+        )
+        self._live.append(worker)
+        self.outcome.started += 1
+        self._row = self._row.model_copy(update={"cold_start_seconds": COLD_START_SECONDS})
+        self._at(ready_at, "ready", worker)
+
+    def _note(self) -> None:
+        """Note a point of the plot, the rate of the last minute, and what the workers have done so far."""
+        rate = (self._ended_items - self._ended_before) / SWEEP_SECONDS
+        self._ended_before = self._ended_items
+        self.outcome.peak_ends_per_second = max(self.outcome.peak_ends_per_second, rate)
+        self.outcome.workers.append((self.now, len(self._live), self.outcome.items - self._ended_items))
+        self._touch_all()
+        ready = sum(worker.ready_at <= self.now for worker in self._live)
+        if self._next_item < self.outcome.items or self._waiting:  # else there is nothing left to hand out
+            self._noted.append((ready, Use(**vars(self.outcome.whole))))
+
+    def _steady(self) -> Use:
+        """Return the use from the first minute with nearly all workers to the last one with items to hand out."""
+        most = max(ready for ready, _ in self._noted)
+        uses = [use for ready, use in self._noted if ready >= NEARLY_ALL * most]
+        return uses[-1].since(uses[0])
+
+    def _touch_all(self) -> None:
+        for worker in self._live:
+            if worker.ready_at <= self.now:
+                self._touch(worker)
+                self._schedule(worker)
+
+
+def shard_sizes(items: int) -> Iterator[int]:
+    """Yield the number of items of each shard."""
+    for start in range(0, items, SHARD_ITEMS):
+        yield min(SHARD_ITEMS, items - start)
+
+
+def compute(max_workers: int) -> DeployedCompute:
+    """Return the pipeline with so many workers of one L40S each."""
+    return DeployedCompute(
+        id=PIPELINE,
+        queue_url="https://queue",
+        job_queue="queue",
+        job_definition="definition",
+        max_workers=max_workers,
+        vcpus=12,
+        max_life_hours=24,
+        gpu="L40S",
+        instance_types=[INSTANCE_TYPE],
+    )
