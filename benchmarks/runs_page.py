@@ -98,8 +98,8 @@ def _simulation() -> str:
     rows = "\n".join(_simulation_row(run) for run in found["runs"])
     limits = "\n".join(_limit_row(name, found["runs"]) for name in LIMITS)
     names = " | ".join(f"{run['max_workers']} workers" for run in found["runs"])
-    return f"""[`runs_simulation.py`](../benchmarks/runs_simulation.py) simulates a run over a million clips of 2
-seconds to 10 minutes, on workers of one L40S each. The functions that choose the number of workers and measure their
+    return f"""[`runs_simulation.py`](../benchmarks/runs_simulation.py) simulates a run over a million clips of
+2 seconds to 10 minutes, on workers of one L40S each. The functions that choose the number of workers and measure their
 pace are the deployed ones. Each hour 5 % of the workers are lost, and give back what they have in hand. The times of
 the engine come from [two measurements on an H100](../benchmarks/runs_simulation_clips.py), times 3.88 for the L40S;
 that they spread by 30 % is an assumption. The plan sees 200 of the clips, and the pace of another run over clips of 2

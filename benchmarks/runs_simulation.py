@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from benchmarks.runs_simulation_clips import MIXED, Mix, engine_units
+from benchmarks.runs_simulation_clips import MIXED, ClipLengths, engine_units
 from benchmarks.scaling import COLD_START_SECONDS, REASONER_ON_L40S, SEEN_SECONDS, START, SWEEP_SECONDS, EngineSpeed
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import DeployedCompute
@@ -37,7 +37,7 @@ NEARLY_ALL = 0.95  # of the most workers: from then on the run is in its steady 
 
 
 @dataclass
-class Worker:
+class RunWorker:
     """A simulated worker. `advanced` is how far a job is that was in hand from the beginning; a mark is a job's end."""
 
     number: int
@@ -55,15 +55,15 @@ class Worker:
 
 
 @dataclass
-class Use:
+class TimeUse:
     """What ready workers did with their time: seconds, of them without any job, and work in seconds of a full batch."""
 
     ready: float = 0.0
     idle: float = 0.0
     worked: float = 0.0
 
-    def since(self, before: "Use") -> "Use":
-        return Use(self.ready - before.ready, self.idle - before.idle, self.worked - before.worked)
+    def since(self, before: "TimeUse") -> "TimeUse":
+        return TimeUse(self.ready - before.ready, self.idle - before.idle, self.worked - before.worked)
 
 
 @dataclass
@@ -79,8 +79,8 @@ class RunOutcome:
     repeated: int = 0
     finished_at: float = 0.0
     dollars: float = 0.0
-    steady: Use = field(default_factory=Use)
-    whole: Use = field(default_factory=Use)
+    steady: TimeUse = field(default_factory=TimeUse)
+    whole: TimeUse = field(default_factory=TimeUse)
     peak_in_flight: int = 0
     peak_shards: int = 0
     peak_starts: int = 0
@@ -91,7 +91,7 @@ class RunOutcome:
 class RunSimulation:
     """A simulation of one run, event after event."""
 
-    def __init__(self, items: int, max_workers: int, seed: int = 1, mix: Mix = MIXED) -> None:
+    def __init__(self, items: int, max_workers: int, seed: int = 1, mix: ClipLengths = MIXED) -> None:
         self.outcome = RunOutcome(f"{items:,} clips, {max_workers} workers", items, max_workers)
         self._engine: EngineSpeed = REASONER_ON_L40S
         self._compute = compute(max_workers)
@@ -102,8 +102,8 @@ class RunSimulation:
         self._work: dict[int, tuple[int, float]] = {}  # by item: its shard and its units
         self._next_item = 0
         self._waiting: deque[int] = deque()
-        self._free: deque[Worker] = deque()
-        self._live: list[Worker] = []
+        self._free: deque[RunWorker] = deque()
+        self._live: list[RunWorker] = []
         self._events: list[tuple[float, int, str, object]] = []
         self._sequence = 0
         self._row = PipelineRow()
@@ -111,7 +111,7 @@ class RunSimulation:
         self._slots = min(SHARDS_LIMIT, SHARDS_PER_WORKER * max_workers + SHARDS_PER_WORKER)
         self._in_map = 0
         self._ended_items = 0
-        self._noted: list[tuple[int, Use]] = []
+        self._noted: list[tuple[int, TimeUse]] = []
         self._ended_before = 0
         self.now = 0.0
 
@@ -174,7 +174,7 @@ class RunSimulation:
                 self._free.append(worker)
             self._schedule(worker)
 
-    def _touch(self, worker: Worker) -> None:
+    def _touch(self, worker: RunWorker) -> None:
         """Let a worker's jobs advance to the present, and account for the time."""
         seconds, worker.touched_at = self.now - worker.touched_at, self.now
         use, in_hand = self.outcome.whole, len(worker.marks)
@@ -186,13 +186,13 @@ class RunSimulation:
         worker.advanced += advance
         use.worked += advance * in_hand * self._engine.full
 
-    def _schedule(self, worker: Worker) -> None:
+    def _schedule(self, worker: RunWorker) -> None:
         worker.version += 1
         if worker.marks:
             left = max(0.0, worker.marks[0][0] - worker.advanced)
             self._at(self.now + left / self._engine.rate(len(worker.marks)), "done", (worker, worker.version))
 
-    def _done(self, what: tuple[Worker, int]) -> None:
+    def _done(self, what: tuple[RunWorker, int]) -> None:
         worker, version = what
         if worker.gone or worker.version != version:
             return
@@ -221,7 +221,7 @@ class RunSimulation:
         if not self._left[shard]:
             self._at(self.now + COLLECT_SECONDS, "collected", None)
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, worker: RunWorker) -> None:
         """Report the pace as a worker does (`WorkerLoop._record_pace`)."""
         measure = worker.pace.measure
         if measure is not None and self._row.seconds_per_unit is not None:
@@ -230,23 +230,23 @@ class RunSimulation:
             )
             self._row = self._row.model_copy(update={"seconds_per_unit": pace})
 
-    def _ready(self, worker: Worker) -> None:
+    def _ready(self, worker: RunWorker) -> None:
         worker.touched_at = self.now
         self._free.append(worker)
         self._begin_idling(worker)
         self._at(self.now + self._random.expovariate(SPOT_LOSSES_PER_HOUR / 3600), "lost", worker)
         self._hand_out()
 
-    def _begin_idling(self, worker: Worker) -> None:
+    def _begin_idling(self, worker: RunWorker) -> None:
         worker.idle_since = self.now
         self._at(self.now + self._worker_settings.idle_seconds, "idle", (worker, self.now))
 
-    def _idle(self, what: tuple[Worker, float]) -> None:
+    def _idle(self, what: tuple[RunWorker, float]) -> None:
         worker, since = what
         if not worker.gone and not worker.marks and worker.idle_since == since:
             self._leave(worker)
 
-    def _lost(self, worker: Worker) -> None:
+    def _lost(self, worker: RunWorker) -> None:
         """Take a Spot instance away. Its worker is told two minutes before, and gives back what it has in hand."""
         if worker.gone:
             return
@@ -259,7 +259,7 @@ class RunSimulation:
         self._leave(worker)
         self._hand_out()
 
-    def _leave(self, worker: Worker) -> None:
+    def _leave(self, worker: RunWorker) -> None:
         self._touch(worker)
         worker.gone = True
         self._live.remove(worker)
@@ -288,7 +288,7 @@ class RunSimulation:
 
     def _start_worker(self) -> None:
         ready_at = self.now + COLD_START_SECONDS
-        worker = Worker(
+        worker = RunWorker(
             self.outcome.started, self.now, ready_at, PaceMeter(clock=lambda: self.now), touched_at=ready_at
         )
         self._live.append(worker)
@@ -305,9 +305,9 @@ class RunSimulation:
         self._touch_all()
         ready = sum(worker.ready_at <= self.now for worker in self._live)
         if self._next_item < self.outcome.items or self._waiting:  # else there is nothing left to hand out
-            self._noted.append((ready, Use(**vars(self.outcome.whole))))
+            self._noted.append((ready, TimeUse(**vars(self.outcome.whole))))
 
-    def _steady(self) -> Use:
+    def _steady(self) -> TimeUse:
         """Return the use from the first minute with nearly all workers to the last one with items to hand out."""
         most = max(ready for ready, _ in self._noted)
         uses = [use for ready, use in self._noted if ready >= NEARLY_ALL * most]

@@ -23,7 +23,7 @@ _SIZES = ((640, 480), (1280, 720), (1920, 1080))
 
 
 @dataclass(frozen=True)
-class Mix:
+class ClipLengths:
     """A kind of clips: the shortest and the longest in seconds, between which their logarithms are spread evenly."""
 
     shortest: float
@@ -38,7 +38,7 @@ class Mix:
             yield ProbedMedia("video", width, height, math.exp(drawn.uniform(low, high)))
 
 
-MIXED, SHORT = Mix(2, 600), Mix(2, 60)
+MIXED, SHORT = ClipLengths(2, 600), ClipLengths(2, 60)
 
 
 def tokens_of(clip: ProbedMedia) -> float:

@@ -1,34 +1,12 @@
 """A plan, and the writing of its run, take the same memory for any number of inputs."""
 
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_plan import plan_run
 from tests.cli.runs.conftest import ask
-
-
-class ManyObjects:
-    """A fake of S3 with any number of objects, none of which can be read."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def get_paginator(self, _: str) -> "ManyObjects":
-        return self
-
-    def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
-        for start in range(0, self._count, 1000):
-            numbers = range(start, min(start + 1000, self._count))
-            yield {"Contents": [{"Key": f"clips/{number:07}.mp4", "Size": 7, "ETag": '"e"'} for number in numbers]}
-
-    def put_object(self, **_: object) -> None:
-        """Forget what is written."""
-
-    def get_object(self, **_: object) -> dict[str, Any]:
-        raise OSError("there is nothing")
+from tests.support.many_objects import ManyObjects
 
 
 def peak(deployment: Deployment, count: int) -> int:

@@ -11,6 +11,7 @@ from lambdas.runs import prepare
 from lambdas.runs.finish import summary_of
 from lambdas.runs.objects import RunObjects
 from tests.lambdas.runs.conftest import RUN
+from tests.support.many_objects import ManyObjects
 
 ROW = RunRow(id=RUN, state="RUNNING", started_at="2026-11-23T06:00:00+00:00")
 
@@ -30,24 +31,6 @@ class ManyShards:
             texts = {"run": {"S": RUN}, "shard": {"S": f"{number:05}"}, "pipeline": {"S": "p"}, "state": {"S": "ENDED"}}
             seconds = {"seconds": {"M": {str(each): {"N": "1"} for each in range(100)}}}
             yield {"Items": [{**numbers, **texts, **seconds}]}
-
-
-class ManyObjects:
-    """A fake of S3 with any number of objects. What is written is forgotten."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def get_paginator(self, _: str) -> "ManyObjects":
-        return self
-
-    def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
-        for start in range(0, self._count, 1000):
-            numbers = range(start, min(start + 1000, self._count))
-            yield {"Contents": [{"Key": f"clips/{number:07}.mp4", "Size": 7, "ETag": '"e"'} for number in numbers]}
-
-    def put_object(self, **_: object) -> None:
-        """Forget what is written."""
 
 
 def peak(work: Callable[[], None]) -> int:
