@@ -272,3 +272,4 @@ DOMAINS: dict[str, Domain] = {
 
 # Modes in which an engine is faster and changes the result. They are off by default.
 LossyMode = Literal["fp8", "stepCache", "seaCache"]
+STEP_CACHES: tuple[LossyMode, ...] = ("stepCache", "seaCache")  # those that skip the layers in some steps

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, input_extensions
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, STEP_CACHES, input_extensions
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.config import Config
@@ -143,11 +144,16 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
 
 
 def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
-    """Raise ValueError for a distilled model that the engine cannot run."""
+    """Raise ValueError for a distilled model that the engine cannot run, or not in one of its lossy modes."""
     field = "endpoint.model" if entry.endpoint else "model"
     model = served_model(entry, pipeline)
     if obstacle := distilled_obstacle(model, serving_engine(entry)):
         raise ValueError(f"{pipeline.config_key}.{field}: {model} {obstacle.reason}; {obstacle.remedy}")
+    if fixed_steps_of(model) and (caches := [mode for mode in entry.lossy if mode in STEP_CACHES]):
+        raise ValueError(
+            f"{pipeline.config_key}.lossy: {' and '.join(caches)} skips steps, and {model} has only "
+            f"{fixed_steps_of(model)}, of which none can be spared; leave it out"
+        )
 
 
 def _deployment_problems(config: Config) -> Iterator[str]:

@@ -101,6 +101,14 @@ def test_a_distilled_model_whose_name_does_not_say_its_steps_is_refused_at_synth
         parse_config(omni(superText2Image64B=entry))
 
 
+def test_a_cache_of_steps_is_refused_for_a_distilled_model() -> None:
+    entry = {"model": FOUR_STEPS, "lossy": ["seaCache"], "instanceTypes": ["p5en.48xlarge"]}
+    entry["fallbackInstanceTypes"] = []
+    with pytest.raises(ConfigError, match=r"superText2Image64B.lossy: seaCache skips steps, and .*-4Step has only 4"):
+        parse_config(omni(superText2Image64B=entry))
+    parse_config(omni(superText2Image64B={**entry, "model": "nvidia/Cosmos3-Super-Text2Image"}))
+
+
 def test_an_endpoint_with_a_distilled_model_is_planned_with_its_steps() -> None:
     endpoint = {"url": "http://10.0.1.7:8000/v1", "model": FOUR_STEPS}
     entry = {"engine": "endpoint", "endpoint": endpoint, "guardrails": False}
