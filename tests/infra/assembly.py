@@ -71,8 +71,9 @@ class Assembly:
             name: [] for stack in self.templates for name in self.resources(stack, "IAM::Role")
         }
         for stack in self.templates:
-            for policy in self.properties(stack, "IAM::Policy"):
-                for role in policy["Roles"]:
+            # CDK puts what exceeds an inline policy's 10,240 characters into a managed one.
+            for policy in [*self.properties(stack, "IAM::Policy"), *self.properties(stack, "IAM::ManagedPolicy")]:
+                for role in policy.get("Roles", []):
                     roles[role["Ref"]] += policy["PolicyDocument"]["Statement"]
         return roles
 

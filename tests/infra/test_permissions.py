@@ -185,12 +185,12 @@ def test_every_resource_is_named_where_aws_lets_one_name_it(name: str) -> None:
 
 def statements_for_people(name: str) -> list[Resource]:
     """Return the statements of the managed policies, which `tests/e2e/test_policies_for_people.py` compares."""
-    policies = example(name).properties("Pipelines", "IAM::ManagedPolicy")
+    policies = example(name).properties("Pipelines", "IAM::ManagedPolicy", "People")
     return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
 
 
 def test_the_policies_for_people_are_attached_to_nobody() -> None:
-    viewer, operator = example("everything").properties("Pipelines", "IAM::ManagedPolicy")
+    viewer, operator = example("everything").properties("Pipelines", "IAM::ManagedPolicy", "People")
     assert not {"Users", "Groups", "Roles"} & (viewer.keys() | operator.keys())
     assert not [one for one in statements_for_people("everything") if "*" in json.dumps(one["Action"])]
 
