@@ -10,10 +10,11 @@ from starlette.routing import Route
 from cosmos_batch.console.built_page import PAGE, STATIC
 from cosmos_batch.console.console import Console
 from cosmos_batch.console.guard import SESSION_PATH, Guard, Session
+from cosmos_batch.console.new_answers import NewAnswers
 from cosmos_batch.console.records import Home
 from cosmos_batch.console.responses import json_response
 from cosmos_batch.console.run_answers import RunAnswers
-from cosmos_batch.console.run_desk import RefusalError
+from cosmos_batch.console.run_desk import RefusalError, RunDesk
 from cosmos_batch.console.view_answers import ViewAnswers
 from cosmos_batch.contract.error import Failure
 
@@ -26,10 +27,14 @@ def make_application(console: Console, session: Session) -> Starlette:
         Route(SESSION_PATH, session.begin, methods=["POST"]),
         Route("/api/home", lambda _: home),
         *ViewAnswers(console).routes(),
-        *(RunAnswers(console, console.desk).routes() if console.desk else []),
+        *(_routes_of_runs(console, console.desk) if console.desk else []),
     ]
     handlers = {HTTPException: _explain_status, Failure: _explain_failure, RefusalError: _explain_refusal}
     return Starlette(routes=routes, middleware=[Middleware(Guard, session=session)], exception_handlers=handlers)
+
+
+def _routes_of_runs(console: Console, desk: RunDesk) -> list[Route]:
+    return [*RunAnswers(console, desk).routes(), *NewAnswers(console, desk).routes()]
 
 
 def _page(request: Request) -> Response:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from cosmos_batch.console.collection import Collection
+from cosmos_batch.console.dropped_files import DroppedFiles
 from cosmos_batch.console.exporting import Exports
 from cosmos_batch.console.folder import FolderCollection
 from cosmos_batch.console.kept_files import KeptFiles
@@ -41,6 +42,7 @@ class Console:
         self.pictures = KeptFiles(self.scratch / "pictures", _PICTURES_LIMIT)
         self.previews = Previews(KeptFiles(self.scratch / "previews", _PREVIEWS_LIMIT))
         self.exports = Exports(self.scratch / "exports")
+        self.dropped = DroppedFiles(self.scratch / "dropped")
         self._open_collection = open_collection
         self._lock = Lock()
         self._views: OrderedDict[str, View] = OrderedDict()

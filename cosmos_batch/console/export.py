@@ -105,6 +105,7 @@ class Export:
             models=_facets(row.model for row in rows),
             labels=_facets(label for row in rows for label in row.labels),
             scored=any(row.score is not None for row in rows),
+            varied=any(row.variant for row in rows),
             exported=True,
         )
 

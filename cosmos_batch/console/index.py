@@ -172,11 +172,10 @@ class DocumentIndex:
             for (code, count, _), (name, message, remedy) in zip(found, examples, strict=True)
         ]
 
-    def scored(self) -> bool:
-        """Return whether an answer has a score."""
+    def has(self, condition: str) -> bool:
+        """Return whether a document fulfils a condition, which is one of our own."""
         with self._lock:
-            found = self._reader.execute("SELECT EXISTS (SELECT 1 FROM items WHERE score IS NOT NULL)").fetchone()
-            return bool(found[0])
+            return bool(self._reader.execute(f"SELECT EXISTS (SELECT 1 FROM items WHERE {condition})").fetchone()[0])  # noqa: S608
 
     def text(self, item: int) -> str:
         """Return the text of a document in which the search looks."""

@@ -124,6 +124,7 @@ class State(Model):
     labels: list[Facet] = Field(description="The most frequent ones")
     failures: list[FailureGroup] = Field(default_factory=list, description="The most frequent first")
     scored: bool = Field(default=False, description="Whether an answer has a score")
+    varied: bool = Field(default=False, description="Whether items differ in prompt or seed alone")
     exported: bool = Field(default=False, description="True in static files")
 
 

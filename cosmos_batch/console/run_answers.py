@@ -1,5 +1,7 @@
 """The answers to requests about runs: the list, one of them, and what a person does with it."""
 
+from typing import Literal
+
 from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,7 +12,7 @@ from cosmos_batch.console.console import Console
 from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.console.responses import json_response, read_body
 from cosmos_batch.console.run_desk import RunDesk
-from cosmos_batch.console.run_records import NoContent, ResumeRequest, RetryRequest
+from cosmos_batch.console.run_records import LogLines, NoContent, ResumeRequest, RetryRequest
 
 _RUNS = 50
 
@@ -28,6 +30,8 @@ class RunAnswers:
         return [
             Route("/api/runs", self.runs),
             Route(one, self.overview),
+            Route(f"{one}/compared/{{other}}", self.compare),
+            Route(f"{one}/items/{{item:int}}/log", self.log),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
             Route(f"{one}/resume", self.resume, methods=["POST"]),
             Route(f"{one}/retry", self.retry, methods=["POST"]),
@@ -41,6 +45,18 @@ class RunAnswers:
 
     def overview(self, request: Request) -> Response:
         return json_response(self._desk.overview(request.path_params["run"]))
+
+    def compare(self, request: Request) -> Response:
+        by: Literal["id", "input"] = "input" if request.query_params.get("by") == "input" else "id"
+        return json_response(self._desk.compare(request.path_params["run"], request.path_params["other"], by))
+
+    def log(self, request: Request) -> Response:
+        """Return what a worker has logged about an item of a run."""
+        view = self._console.view(request.path_params["run"])
+        document = view.details.document(request.path_params["item"]) if view else None
+        if document is None:
+            raise HTTPException(404, "There is no such item, or not any more.")
+        return json_response(LogLines(lines=self._desk.log(document.job_id)))
 
     async def cancel(self, request: Request) -> Response:
         await read_body(request, NoContent)

@@ -1,9 +1,11 @@
 """What the console asks of a deployment about its runs. `cosmos_batch.cli.console` answers with the commands' code."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Literal, Protocol
 
-from cosmos_batch.console.run_records import RunList, RunOverview, Started
+from cosmos_batch.console.new_records import NewForm, NewRun, PlanShown
+from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 
 
 class RefusalError(Exception):
@@ -27,3 +29,18 @@ class RunDesk(Protocol):
 
     def retry(self, run: str, items: Sequence[str]) -> Started:
         """Start a new run over the items of a run that have failed: over those with these ids, or all if none is."""
+
+    def compare(self, first: str, second: str, by: Literal["id", "input"]) -> ComparedRuns:
+        """Return two runs side by side. Their items belong together by their ids, or by files and variants."""
+
+    def log(self, job: str) -> list[str]:
+        """Return the lines that a worker has logged about the job of an item."""
+
+    def form(self) -> NewForm:
+        """Return what a new run can be made of."""
+
+    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
+        """Return what a run over S3 URIs and the files of a folder would take and cost."""
+
+    def start(self, plan: str) -> Started:
+        """Start a run as it was planned."""

@@ -101,3 +101,34 @@ class Started(Model):
 
 class NoContent(Model):
     """A request without anything to say."""
+
+
+class LogLines(Model):
+    """What a worker has logged about an item."""
+
+    lines: list[str]
+
+
+class ComparedEnd(Model):
+    """How an item has ended in one of two runs: with an answer, or with the code of an error."""
+
+    answer: str | None
+    error: str | None
+
+
+class ComparedPair(Model):
+    """An item that two runs answer differently. An end is None where the run has no such item."""
+
+    item: str
+    input: str
+    change: str
+    first: ComparedEnd | None
+    second: ComparedEnd | None
+
+
+class ComparedRuns(Model):
+    """Two runs side by side."""
+
+    counts: dict[str, int] = Field(description="Items by what has changed")
+    agreement: float | None = Field(description="Share of the items of both runs whose answers are the same")
+    pairs: list[ComparedPair] = Field(description="The first of those that differ")

@@ -62,7 +62,8 @@ class Scan:
             models=self._index.facets("model"),
             labels=self._index.labels(),
             failures=self._index.failures(),
-            scored=self._index.scored(),
+            scored=self._index.has("score IS NOT NULL"),
+            varied=self._index.has("variant != ''"),
         )
 
     def _run(self) -> None:

@@ -50,3 +50,9 @@ def open_console() -> Iterator[Open]:
             return client
 
         yield opened
+
+
+@pytest.fixture(scope="session")
+def axe(built_page: Path) -> str:
+    """Provide the program of axe-core, which npm has installed to build the page."""
+    return (built_page.parent / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

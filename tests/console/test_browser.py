@@ -310,12 +310,6 @@ def serious(page: Page, axe: str) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
 
 
-@pytest.fixture(scope="module")
-def axe(built_page: Path) -> str:
-    """Provide the program of axe-core, which npm has installed to build the page."""
-    return (built_page.parent / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-
-
 def test_what_is_committed_is_what_the_sources_give(built_page: Path) -> None:
     static = Path(__file__).resolve().parents[2] / "cosmos_batch" / "console" / "static"
     for path in built_page.iterdir():

@@ -55,6 +55,16 @@ def test_a_preview_has_each_frame_at_its_own_time_upright_and_with_square_pixels
     assert shares == sorted(shares) and shares[-1] > 0.5
 
 
+def test_a_preview_of_hevc_plays_and_has_the_same_times(tmp_path: Path) -> None:
+    source = media_files.video(tmp_path / "a.mp4", frames=6, codec="libx265")
+    assert read_facts(source).codec == "HEVC"
+    write_preview(source, tmp_path / "b.mp4", lambda _: None)
+    info, original = probe(tmp_path / "b.mp4"), probe(source)
+    assert isinstance(info, VideoInfo) and isinstance(original, VideoInfo)
+    assert info.codec == "h264" and read_facts(tmp_path / "b.mp4").obstacle is None
+    assert info.timeline.times == pytest.approx(original.timeline.times, abs=0.001)
+
+
 def test_a_preview_of_pixels_that_are_not_square(tmp_path: Path) -> None:
     with av.open(str(tmp_path / "wide.mkv"), "w") as container:
         stream = container.add_stream("mpeg4", rate=10)

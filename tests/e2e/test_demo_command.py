@@ -30,6 +30,8 @@ def test_the_demo_is_right_about_its_clip_and_draws_what_it_says(tmp_path: Path)
     document = json.loads(ended.stdout)
     assert "a red circle moves to the right, then a blue square falls to the ground" in document["result"]
     assert "a small model that knows" in ended.stderr
+    [shown] = re.findall(r"To look at it in the browser: \S*cosmos-batch view (\S+\.json)", ended.stderr)
+    assert (Path(shown).parent / document["inputFile"]).is_file(), "the page finds the clip beside its document"
     [path] = re.findall(r"drawn on the file: (.*\.png)", ended.stderr)
     with Image.open(path) as sheet:
         picture = np.asarray(sheet.convert("RGB"))

@@ -22,6 +22,7 @@ from cosmos_batch.cli.model_access import is_here, stand_in
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from cosmos_batch.cli.viewing_hint import inform_how_to_view
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.planning.configuration import load_config
@@ -59,6 +60,7 @@ def command() -> int:
                 [copy] = save_files(deployment, result, target)
                 inform(f"The document lies at {result.document_uri} in the local cloud; a copy that stays: {copy}")
                 draw_answer(deployment, path, copy, ask_more=not (name or question))
+                inform_how_to_view(copy, path)
     inform(f"Done in {time.monotonic() - began:.1f} s")
     return status
 

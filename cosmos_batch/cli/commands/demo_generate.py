@@ -20,6 +20,7 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import is_here
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.viewing_hint import inform_how_to_view
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.planning.configuration import load_config
@@ -62,7 +63,9 @@ def command() -> int:
         if result.error is not None:
             return print_error(result.error)
         target = OutputTarget(default_home() / "results", is_folder=True, force=True)
-        _show(result, save_files(deployment, result, target))
+        paths = save_files(deployment, result, target)
+        _show(result, paths)
+        inform_how_to_view(paths[-1])
     inform(f"Done in {time.monotonic() - began:.1f} s")
     return 0
 

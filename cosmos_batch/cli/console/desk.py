@@ -3,19 +3,30 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 
+import click
+
+from cosmos_batch.cli.console.compare_runs import compare_runs
 from cosmos_batch.cli.console.live_run import LiveRuns
+from cosmos_batch.cli.console.new_form import new_form
+from cosmos_batch.cli.console.new_runs import NewRuns
 from cosmos_batch.cli.console.run_lines import actions_of, run_line
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall, explain
+from cosmos_batch.cli.runs.comparison import KeyKind
 from cosmos_batch.cli.runs.executions import cancel_run, resume_run
+from cosmos_batch.cli.runs.inputs import WrongInputs
 from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.worker_log import worker_events
+from cosmos_batch.console.new_records import NewForm, NewRun, PlanShown
 from cosmos_batch.console.run_desk import RefusalError
-from cosmos_batch.console.run_records import RunList, RunOverview, Started
+from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
 
+LOG_LINES = 2000  # of an item, the last ones
 CANCELLED = Error(
     code="Cancelled",
     message="The run was stopped in the console.",
@@ -29,6 +40,7 @@ class DeployedRuns:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._live = LiveRuns(deployment)
+        self._new = NewRuns(deployment)
 
     def runs(self, limit: int) -> RunList:
         with refusals():
@@ -65,12 +77,40 @@ class DeployedRuns:
             new, count = retry_run(self._deployment, run, codes=(), items=items)
             return Started(run=new, items=count)
 
+    def compare(self, first: str, second: str, by: KeyKind) -> ComparedRuns:
+        with refusals():
+            return compare_runs(self._deployment, first, second, by)
+
+    def log(self, job: str) -> list[str]:
+        with refusals():
+            row = self._deployment.jobs.get(job) if job else None
+            if row is None or row.worker is None:
+                raise WrongCall("No worker has taken this item: it was refused before.", "Read its error.")
+            lines = (str(event["message"]) for event in worker_events(self._deployment, row.worker))
+            return [line for line in lines if job in line][-LOG_LINES:]
+
+    def form(self) -> NewForm:
+        return new_form(self._deployment)
+
+    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
+        with refusals():
+            return self._new.plan(asked, dropped)
+
+    def start(self, plan: str) -> Started:
+        with refusals():
+            return self._new.start(plan)
+
 
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn errors that a command would print into ones that the page shows. Defects pass."""
     try:
         yield
+    except WrongInputs as error:
+        problems = "\n".join(map(str, error.first))
+        raise RefusalError(f"{problems}\n{error.message}\nCorrect them, or leave out what cannot be used.") from error
+    except click.UsageError as error:
+        raise RefusalError(error.format_message()) from error
     except Exception as error:
         explained = explain(error)
         if explained is None:

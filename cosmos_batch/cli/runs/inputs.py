@@ -8,6 +8,8 @@ from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.line_problems import LineProblem
 
+_FIRST = 20  # problems that an error names
+
 
 class ListedInput(NamedTuple):
     """An input as its source lists it, before a sweep multiplies it. `source` and `line` say where to correct it."""
@@ -15,6 +17,14 @@ class ListedInput(NamedTuple):
     item: RunItem
     source: str
     line: int
+
+
+class WrongInputs(WrongCall):
+    """End the command because of inputs that cannot be used. `first` has the first of the problems."""
+
+    def __init__(self, message: str, remedy: str, first: list[LineProblem]) -> None:
+        self.first = first
+        super().__init__(message, remedy)
 
 
 class InputCounts:
@@ -26,6 +36,7 @@ class InputCounts:
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
         self.problems = 0
+        self._first: list[LineProblem] = []
         self.read = 0
         self.bytes = 0
 
@@ -41,6 +52,8 @@ class InputCounts:
     def refuse(self, problem: LineProblem) -> None:
         """Print and count a problem."""
         self.problems += 1
+        if len(self._first) < _FIRST:
+            self._first.append(problem)
         warn(str(problem))
 
     def refuse_wrong_lines(self, skip_invalid: bool) -> None:
@@ -48,9 +61,10 @@ class InputCounts:
         if self.problems and not (skip_invalid and self.read):
             hint = " --skip-invalid goes on with the others." if self.read else ""
             plural = "s" if self.problems > 1 else ""
-            raise WrongCall(
+            raise WrongInputs(
                 f"{self.problems:,} problem{plural} in the inputs, named above. Nothing was started.",
                 f"Correct each as its line says.{hint}",
+                self._first,
             )
         if not self.read:
             left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.most_common())

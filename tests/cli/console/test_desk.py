@@ -131,3 +131,17 @@ def test_other_sites_cannot_act_on_runs(open_run: OpenRun, half: str, path: str)
 def test_a_run_that_is_gone(open_run: OpenRun) -> None:
     answer = open_run("").get("/api/runs/none")
     assert answer.status_code == 409 and "There is no run none here." in answer.json()["message"]
+
+
+def test_two_runs_side_by_side(open_run: OpenRun, deployment: Deployment) -> None:
+    s3 = deployment.clients("s3")
+    put_run(s3, "one", [[answered("a", "Yes."), answered("b", "It rains."), failed("c"), answered("d")]])
+    put_run(s3, "two", [[answered("a", "Yes. "), answered("b", "It snows."), answered("c"), failed("e")]])
+    found = open_run("").get("/api/runs/one/compared/two").json()
+    counts = {"same": 1, "changed": 1, "is answered now": 1, "only in the first": 1, "only in the second": 1}
+    assert found["counts"] == counts and found["agreement"] == pytest.approx(1 / 3)
+    pairs = {pair["item"]: pair for pair in found["pairs"]}
+    assert (pairs["b"]["first"]["answer"], pairs["b"]["second"]["answer"]) == ("It rains.", "It snows.")
+    assert pairs["c"]["first"]["error"] == "InvalidInput" and pairs["d"]["second"] is None
+    missing = open_run("").get("/api/runs/one/compared/none")
+    assert missing.status_code == 409 and "There is no run none here." in missing.json()["message"]

@@ -5,6 +5,8 @@ import Spinner from "@cloudscape-design/components/spinner";
 import { type ReactNode, useEffect, useState } from "react";
 import { ask, signIn, usePolled } from "./api";
 import { CollectionPage } from "./collection_page";
+import { ComparePage } from "./compare_page";
+import { NewPage } from "./new_page";
 import { RunPage } from "./run_page";
 import { RunsPage } from "./runs_page";
 import { type Source, viewOf } from "./source";
@@ -51,6 +53,8 @@ function Page({ home, setTitle }: { home: Home; setTitle: (title: string) => voi
   }
   if (area === "runs" && name) return <RunPage key={name} run={name} place={rest} onTitle={setTitle} />;
   if (!area && home.view) return <RunPage key={home.view} run={home.view} place={[]} onTitle={setTitle} />;
+  if (area === "compare" && name) return <ComparePage key={name} first={name} second={rest[0] ?? ""} onTitle={setTitle} />;
+  if (area === "new") return <NewPage key={name} source={name ?? ""} prompt={rest[0] ?? ""} onTitle={setTitle} />;
   return <RunsPage onTitle={setTitle} />;
 }
 
@@ -76,6 +80,7 @@ function Frame({ title, hasRuns = false, children }: FrameProps) {
         {hasRuns && (
           <nav aria-label="Pages" className="pages">
             <a href="#/runs">Runs</a>
+            <a href="#/new">New run</a>
           </nav>
         )}
         <ModeButton />
@@ -95,7 +100,7 @@ export function Waiting() {
 
 // The parts of the URL's hash.
 function usePlace(): string[] {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
   const [place, setPlace] = useState(read);
   useEffect(() => {
     const follow = () => setPlace(read());
@@ -104,6 +109,14 @@ function usePlace(): string[] {
     return () => removeEventListener("hashchange", follow);
   }, []);
   return location.hash.startsWith("#token=") ? [] : place;
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a person has typed it
+  }
 }
 
 function ModeButton() {

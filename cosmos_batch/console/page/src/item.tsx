@@ -10,6 +10,7 @@ import Spinner from "@cloudscape-design/components/spinner";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useEffect, useState } from "react";
 import { clock, dollars, duration, moment } from "./format";
+import { ItemLog } from "./item_log";
 import { MediaView } from "./media_view";
 import type { Source } from "./source";
 import { Timings } from "./timings";
@@ -47,6 +48,7 @@ const home = (base: string) => (base === "#" ? "#/" : base);
 
 function Item({ source, detail }: { source: Source; detail: Detail }) {
   const { row } = detail;
+  const asked = inputOf(detail.document);
   return (
     <>
       <Header variant="h1" description={`${detail.path} · ${moment(row.timestamp)}`}>
@@ -62,6 +64,16 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
           </SpaceBetween>
         </div>
       </div>
+      {source.log && (
+        <div className="actions-of-item">
+          <ItemLog url={source.log(row.id)} />
+          {asked && (
+            <a href={`#/new/${encodeURIComponent(asked)}/${encodeURIComponent(detail.prompt)}`}>
+              Ask again with another prompt or model
+            </a>
+          )}
+        </div>
+      )}
       <ExpandableSection headerText="Document" variant="container">
         <pre className="document" tabIndex={0} aria-label="Document as JSON">
           {JSON.stringify(detail.document, null, 2)}
@@ -69,6 +81,13 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
       </ExpandableSection>
     </>
   );
+}
+
+// The file in S3 that an item is about.
+function inputOf(document: unknown): string | null {
+  const { input, inputUri } = document as { input?: unknown; inputUri?: unknown };
+  const uri = inputUri ?? (typeof input === "object" ? (input as { uri?: unknown } | null)?.uri : input);
+  return typeof uri === "string" && uri.startsWith("s3://") ? uri : null;
 }
 
 function Outcome({ detail }: { detail: Detail }) {

@@ -2,11 +2,12 @@ import Alert from "@cloudscape-design/components/alert";
 import { useEffect, useMemo, useState } from "react";
 import { ask, messageOf, send, usePolled } from "./api";
 import { CollectionPage } from "./collection_page";
+import { ContactSheet } from "./contact_sheet";
 import { LivePanel } from "./live";
 import { RunActions } from "./run_actions";
 import { ProgressStrip, StateBadge } from "./run_state";
 import { RunSummary } from "./run_summary";
-import { viewOf } from "./source";
+import { runOf } from "./source";
 import type { RunOverview, Selection, Started, State } from "./types";
 
 const GOING_ON = 1500; // milliseconds between two looks, while the run goes on
@@ -14,14 +15,14 @@ const QUIET = 10000;
 
 interface RunPageProps {
   run: string;
-  // What follows the run in the URL: nothing, `live`, or `item` and a number.
+  // What follows the run in the URL: nothing, `sheet`, or `item` and a number.
   place: string[];
   onTitle: (title: string) => void;
 }
 
 // A run: how far it is, what can be done with it, and its items.
 export function RunPage({ run, place, onTitle }: RunPageProps) {
-  const source = useMemo(() => viewOf(run), [run]);
+  const source = useMemo(() => runOf(run), [run]);
   const url = `/api/runs/${encodeURIComponent(run)}`;
   const base = `#/runs/${encodeURIComponent(run)}`;
   const overview = usePolled<RunOverview>(
@@ -57,6 +58,8 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
           <div className="run-line">
             <StateBadge run={value.run} />
             <ProgressStrip run={value.run} />
+            <a href={`#/compare/${encodeURIComponent(run)}`}>Compare</a>
+            {state.varied && <a href={`${base}/sheet`}>Contact sheet</a>}
             <RunActions
               overview={value}
               onCancel={() => act(() => send(`${url}/cancel`, {}))}
@@ -71,6 +74,7 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
       )}
     </section>
   );
+  if (place[0] === "sheet") return <ContactSheet source={source} base={base} />;
   return (
     <CollectionPage
       source={source}

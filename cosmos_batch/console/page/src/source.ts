@@ -10,6 +10,13 @@ export interface Source {
   preview(url: string): Promise<Preview>;
   // Null where nothing can be exported.
   exports: ((what: ExportRequest) => Promise<MadeExport>) | null;
+  // The URL of an item's log; null where there are no logs.
+  log: ((id: number) => string) | null;
+}
+
+// The view of a run, whose items have logs.
+export function runOf(run: string): Source {
+  return { ...viewOf(run), log: (id) => `/api/runs/${encodeURIComponent(run)}/items/${id}/log` };
 }
 
 export function viewOf(name: string): Source {
@@ -20,6 +27,7 @@ export function viewOf(name: string): Source {
     detail: (id) => ask(`${url}/items/${id}`),
     preview: (preview) => ask(preview),
     exports: (what) => send(`${url}/exports`, what),
+    log: null,
   };
 }
 
@@ -63,6 +71,7 @@ export function exported(data: Exported): Source {
     },
     preview: () => Promise.reject(new Error("An export converts nothing.")),
     exports: null,
+    log: null,
   };
 }
 

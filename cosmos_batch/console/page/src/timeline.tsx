@@ -2,6 +2,9 @@ import Box from "@cloudscape-design/components/box";
 import { clock } from "./format";
 import type { EventMark } from "./types";
 
+// Seconds for which a frame may be shown: an event that begins meanwhile is in it.
+const FRAME = 0.1;
+
 interface TimelineProps {
   events: EventMark[];
   length: number;
@@ -20,7 +23,7 @@ export function Timeline({ events, length, time, onSeek }: TimelineProps) {
       <ol>
         <div className="playhead" style={{ left: share(Math.min(time, end)) }} aria-hidden="true" />
         {events.map((event, number) => {
-          const isNow = event.span.start <= time && time < event.span.end;
+          const isNow = event.span.start <= time + FRAME && time < event.span.end;
           return (
             <li key={number}>
               <button

@@ -79,6 +79,7 @@ export interface State {
   labels: Facet[];
   failures: FailureKind[];
   scored: boolean;
+  varied: boolean;
   exported: boolean;
 }
 
@@ -252,4 +253,46 @@ export interface Preview {
   share: number;
   url: string | null;
   error: string | null;
+}
+
+export interface FormField {
+  name: string;
+  kind: "number" | "integer" | "text" | "choice" | "switch";
+  help: string;
+  choices: string[];
+  minimum: number | null;
+  maximum: number | null;
+}
+
+export interface NewForm {
+  pipelines: { id: string; model: string; surface: "reasoner" | "generator" }[];
+  tasks: { name: string; example: string; medium: string | null }[];
+  fields: Record<string, FormField[]>;
+  roots: string[];
+}
+
+export interface PlanShown {
+  id: string;
+  lines: string[];
+  dollars: number;
+  items: number;
+  command: string;
+  findings: string[];
+}
+
+export interface Dropped {
+  folder: string;
+  files: number;
+  bytes: number;
+}
+
+export interface ComparedEnd {
+  answer: string | null;
+  error: string | null;
+}
+
+export interface ComparedRuns {
+  counts: Record<string, number>;
+  agreement: number | null;
+  pairs: { item: string; input: string; change: string; first: ComparedEnd | null; second: ComparedEnd | null }[];
 }

@@ -1,0 +1,132 @@
+"""Plans and starts runs that a person asks for on the console's page, with the code of `cosmos-batch runs start`."""
+
+import json
+import secrets
+import shlex
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from cosmos_batch.catalogue.pipelines import pipeline_named
+from cosmos_batch.cli.commands.runs.start import command
+from cosmos_batch.cli.console.new_form import form_fields
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.doctor.checkup import check_up, finding_lines
+from cosmos_batch.cli.doctor.findings import Verdict
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.options import flag
+from cosmos_batch.cli.runs.executions import begin_run, check_is_new
+from cosmos_batch.cli.runs.plan_report import plan_lines
+from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.run_request import read_asked_run
+from cosmos_batch.console.new_records import NewRun, PlanShown
+from cosmos_batch.console.run_records import Started
+from cosmos_batch.contract.parameters import NAMES, Parameters
+
+_SETTABLE = {"task", *(field.name for field in form_fields(Parameters))}
+_OF_COMMAND = ("yes", "follow", "as_json", "quiet", "verbose")  # options of `runs start` that say nothing of the run
+
+
+@dataclass(frozen=True)
+class _Plan:
+    planned: PlannedRun
+    dropped: Path | None
+
+
+class NewRuns:
+    """Plans of runs. The last one is kept, until it is started or another one is made."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment = deployment
+        self._lock = Lock()
+        self._plans: dict[str, _Plan] = {}
+
+    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
+        """Plan a run over S3 URIs and the files of a folder. Raises WrongCall, or Failure."""
+        with tempfile.TemporaryDirectory() as scratch:
+            arguments = _arguments(asked, Path(scratch))
+            sources = [*_checked_sources(asked.sources), *([str(dropped)] if dropped else [])]
+            options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
+            for name in _OF_COMMAND:
+                options.pop(name, None)
+            planned = plan_run(self._deployment, read_asked_run(self._deployment, options.pop("sources"), options))
+        planned.refuse_over_budget()
+        findings = check_up(self._deployment, planned.request.pipelines)
+        plan = secrets.token_hex(8)
+        with self._lock:
+            for earlier in self._plans.values():
+                earlier.planned.close()
+            self._plans = {plan: _Plan(planned, dropped)}
+        return PlanShown(
+            id=plan,
+            lines=list(plan_lines(planned.request.id, planned.estimate)),
+            dollars=planned.estimate.dollars,
+            items=planned.estimate.items,
+            command=_typed(asked, arguments, dropped),
+            findings=[line for one in findings if one.verdict != Verdict.OK for line in finding_lines(one)],
+        )
+
+    def start(self, plan: str) -> Started:
+        """Start a run as it was planned. Raises WrongCall where the plan is gone."""
+        with self._lock:
+            kept = self._plans.pop(plan, None)
+        if kept is None:
+            raise WrongCall("This plan is gone: it was started, or another one was made.", "Make the plan again.")
+        run = kept.planned.request.id
+        try:
+            check_is_new(self._deployment, run)
+            kept.planned.write()
+        finally:
+            kept.planned.close()
+        begin_run(self._deployment, run)
+        if kept.dropped is not None:
+            shutil.rmtree(kept.dropped, ignore_errors=True)
+        return Started(run=run, items=kept.planned.estimate.items)
+
+
+def _checked_sources(sources: list[str]) -> list[str]:
+    """Return S3 URIs as they are. Raises WrongCall for others: the page names no files of this machine."""
+    for source in sources:
+        if not source.startswith("s3://"):
+            raise WrongCall(f"{source} is no S3 URI.", "Name a prefix or file as s3://..., or drop files.")
+    return sources
+
+
+def _arguments(asked: NewRun, scratch: Path) -> list[str]:
+    """Return the arguments of `runs start` that ask for the same. Raises WrongCall for an unknown parameter."""
+    arguments = [] if asked.pipeline is None else [f"--pipeline={asked.pipeline}"]
+    if asked.prompt:
+        # The command line reads a prompt that begins with @ from a file; the page names no files of this machine.
+        arguments.append(f"--prompt={' ' * asked.prompt.startswith('@')}{asked.prompt}")
+    if asked.max_dollars is not None:
+        arguments.append(f"--max-dollars={asked.max_dollars:g}")
+    if asked.skip_invalid:
+        arguments.append("--skip-invalid")
+    pipeline = pipeline_named(asked.pipeline) if asked.pipeline else None
+    if pipeline is not None and pipeline.surface == "generator":
+        if asked.parameters:
+            made = scratch / "parameters.json"
+            made.write_text(json.dumps(asked.parameters), encoding="utf-8")
+            arguments.append(f"--parameters={made}")
+        return arguments
+    return [*arguments, *(_argument(name, value) for name, value in asked.parameters.items())]
+
+
+def _argument(name: str, value: object) -> str:
+    if name not in _SETTABLE:
+        raise WrongCall(f"{name} cannot be set here.", "Type the command, which takes all parameters.")
+    option = flag(NAMES[name])
+    if isinstance(value, bool):
+        return option if value else f"--no-{option.removeprefix('--')}"
+    return f"{option}={value}"
+
+
+def _typed(asked: NewRun, arguments: list[str], dropped: Path | None) -> str:
+    """Return the command as a person would type it, with the names of dropped files alone."""
+    files = sorted(path.name for path in dropped.iterdir()) if dropped else []
+    shown = [
+        "--parameters=parameters.json" if argument.startswith("--parameters=") else argument for argument in arguments
+    ]
+    return shlex.join(["cosmos-batch", "runs", "start", *shown, *asked.sources, *files])

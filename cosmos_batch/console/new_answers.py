@@ -1,0 +1,51 @@
+"""The answers to requests about a new run: the form, dropped files, the plan with its price, and the start."""
+
+from urllib.parse import unquote
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cosmos_batch.console.console import Console
+from cosmos_batch.console.new_records import NewRun
+from cosmos_batch.console.responses import json_response, read_body
+from cosmos_batch.console.run_desk import RunDesk
+from cosmos_batch.console.run_records import NoContent
+
+
+class NewAnswers:
+    """The endpoints. Those without `async` run in threads."""
+
+    def __init__(self, console: Console, desk: RunDesk) -> None:
+        self._console = console
+        self._desk = desk
+
+    def routes(self) -> list[Route]:
+        """Return the routes of all endpoints."""
+        return [
+            Route("/api/new", self.form),
+            Route("/api/dropped", self.drop, methods=["POST"]),
+            Route("/api/plans", self.plan, methods=["POST"]),
+            Route("/api/plans/{plan}/start", self.start, methods=["POST"]),
+        ]
+
+    def form(self, _: Request) -> Response:
+        return json_response(self._desk.form())
+
+    async def drop(self, request: Request) -> Response:
+        """Take a file, whose name comes with the URL and whose content is the body."""
+        values = request.query_params
+        dropped = await self._console.dropped.add(
+            values.get("folder"), unquote(values.get("name", "")), request.stream()
+        )
+        return json_response(dropped)
+
+    async def plan(self, request: Request) -> Response:
+        asked = await read_body(request, NewRun)
+        folder = None if asked.dropped is None else self._console.dropped.path(asked.dropped)
+        return json_response(await to_thread.run_sync(self._desk.plan, asked, folder))
+
+    async def start(self, request: Request) -> Response:
+        await read_body(request, NoContent)
+        return json_response(await to_thread.run_sync(self._desk.start, request.path_params["plan"]))

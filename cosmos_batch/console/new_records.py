@@ -1,0 +1,74 @@
+"""What the page receives and sends to plan and start a run."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cosmos_batch.contract.base import Model
+
+
+class PipelineChoice(Model):
+    """A pipeline that can be asked."""
+
+    id: str
+    model: str
+    surface: Literal["reasoner", "generator"]
+
+
+class TaskChoice(Model):
+    """A preset of a question."""
+
+    name: str
+    example: str = Field(description="A prompt of this task")
+    medium: str | None = Field(description="The kind of file that it looks at; None for both")
+
+
+class FormField(Model):
+    """A parameter that can be set, as its JSON Schema describes it."""
+
+    name: str
+    kind: Literal["number", "integer", "text", "choice", "switch"]
+    help: str
+    choices: list[str] = Field(default_factory=list)
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class NewForm(Model):
+    """What a new run can be made of."""
+
+    pipelines: list[PipelineChoice]
+    tasks: list[TaskChoice]
+    fields: dict[str, list[FormField]] = Field(description="By the surface of the pipeline")
+    roots: list[str] = Field(description="S3 prefixes below which files may lie")
+
+
+class NewRun(Model):
+    """A run as it is asked for on the page."""
+
+    sources: list[str] = Field(default_factory=list, max_length=100, description="S3 URIs of prefixes and files")
+    dropped: str | None = Field(default=None, max_length=64, description="Id of a folder of files that were dropped")
+    pipeline: str | None = Field(default=None, max_length=100)
+    prompt: str | None = Field(default=None, max_length=65_536)
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    skip_invalid: bool = Field(default=False, description="Leave out what cannot be used, and go on")
+
+
+class PlanShown(Model):
+    """What a run would take and cost."""
+
+    id: str
+    lines: list[str] = Field(description="The plan, as the command line prints it")
+    dollars: float
+    items: int
+    command: str = Field(description="The command that does the same")
+    findings: list[str] = Field(description="What would stop it, and what to do")
+
+
+class Dropped(Model):
+    """The files of a folder that were dropped so far."""
+
+    folder: str
+    files: int
+    bytes: int

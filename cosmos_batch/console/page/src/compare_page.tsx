@@ -1,0 +1,107 @@
+import Alert from "@cloudscape-design/components/alert";
+import Badge from "@cloudscape-design/components/badge";
+import Select from "@cloudscape-design/components/select";
+import { type ReactNode, useEffect, useState } from "react";
+import { ask, usePolled } from "./api";
+import { Waiting } from "./app";
+import type { ComparedEnd, ComparedRuns, RunList } from "./types";
+
+interface ComparePageProps {
+  first: string;
+  // Empty before a person has chosen it.
+  second: string;
+  onTitle: (title: string) => void;
+}
+
+// Two runs side by side: how many answers agree, and those that differ.
+export function ComparePage({ first, second, onTitle }: ComparePageProps) {
+  const [by, setBy] = useState("id");
+  const runs = usePolled<RunList>(
+    "runs",
+    () => ask("/api/runs?limit=200"),
+    () => null,
+  );
+  useEffect(() => onTitle("Compare"), [onTitle]);
+  const others = runs.value?.runs.map((run) => run.id).filter((run) => run !== first) ?? [];
+  return (
+    <div className="scrolled">
+      <h2>Compare {first}</h2>
+      <div className="run-line">
+        <Select
+          ariaLabel="Other run"
+          placeholder="Choose the other run"
+          filteringType="auto"
+          selectedOption={second ? { value: second, label: second } : null}
+          options={others.map((run) => ({ value: run, label: run }))}
+          onChange={({ detail }) => {
+            location.hash = `#/compare/${encodeURIComponent(first)}/${encodeURIComponent(detail.selectedOption.value ?? "")}`;
+          }}
+        />
+        <Select
+          ariaLabel="Items belong together"
+          selectedOption={KEYS.find((one) => one.value === by) ?? null}
+          options={KEYS}
+          onChange={({ detail }) => setBy(detail.selectedOption.value ?? "id")}
+        />
+      </div>
+      {second && <Compared key={`${second} ${by}`} first={first} second={second} by={by} />}
+    </div>
+  );
+}
+
+const KEYS = [
+  { value: "id", label: "By the ids of items" },
+  { value: "input", label: "By files and variants" },
+];
+
+function Compared({ first, second, by }: { first: string; second: string; by: string }) {
+  const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}?by=${by}`;
+  const { value, error } = usePolled<ComparedRuns>(
+    url,
+    () => ask(url),
+    () => null,
+  );
+  if (error) return <Alert type="error">{error}</Alert>;
+  if (!value) return <Waiting />;
+  return (
+    <>
+      <p role="status">
+        {value.agreement !== null && <strong>{(100 * value.agreement).toFixed(1)} % agree. </strong>}
+        {Object.entries(value.counts)
+          .map(([change, number]) => `${number.toLocaleString("en")} ${change}`)
+          .join(", ")}
+      </p>
+      <table className="runs compared">
+        <thead>
+          <tr>
+            <th scope="col">Item</th>
+            <th scope="col">{first}</th>
+            <th scope="col">{second}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {value.pairs.map((pair) => (
+            <tr key={`${pair.item} ${pair.input}`}>
+              <th scope="row" className="spoken">
+                {pair.item} <Badge>{pair.change}</Badge>
+              </th>
+              <td className="spoken">{shown(pair.first, pair.second)}</td>
+              <td className="spoken">{shown(pair.second, pair.first)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+// An answer in which the words are marked that the other does not have.
+function shown(end: ComparedEnd | null, other: ComparedEnd | null): ReactNode {
+  if (!end) return <span className="faint">not in this run</span>;
+  if (end.error) return <Badge color="red">{end.error}</Badge>;
+  const known = new Set((other?.answer ?? "").split(/\s+/));
+  return (end.answer ?? "").split(/(\s+)/).map((word, number) => {
+    const differs = other?.answer && word.trim() && !known.has(word);
+    return differs ? <mark key={number}>{word}</mark> : word;
+  });
+}

@@ -1,0 +1,64 @@
+import { type DragEvent, useRef, useState } from "react";
+import { ask, messageOf } from "./api";
+import { count } from "./format";
+import type { Dropped } from "./types";
+
+interface DropZoneProps {
+  dropped: Dropped | null;
+  onDropped: (dropped: Dropped) => void;
+  onProblem: (problem: string | null) => void;
+}
+
+// Takes files that are dropped or chosen. They go to the console on this machine, and to S3 when the run starts.
+export function DropZone({ dropped, onDropped, onProblem }: DropZoneProps) {
+  const [left, setLeft] = useState(0);
+  const [over, setOver] = useState(false);
+  const folder = useRef<string | null>(null);
+  const take = async (files: File[]) => {
+    onProblem(null);
+    setLeft(files.length);
+    try {
+      for (const file of files) {
+        const values = new URLSearchParams({ name: file.name });
+        if (folder.current) values.set("folder", folder.current);
+        const found = await ask<Dropped>(`/api/dropped?${values}`, { method: "POST", body: file });
+        folder.current = found.folder;
+        onDropped(found);
+        setLeft((before) => before - 1);
+      }
+    } catch (caught) {
+      onProblem(messageOf(caught));
+    }
+    setLeft(0);
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    void take([...event.dataTransfer.files]);
+  };
+  return (
+    <div
+      className={over ? "drop over" : "drop"}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={drop}
+    >
+      <label>
+        Drop videos and images here, or choose them:{" "}
+        <input
+          type="file"
+          multiple
+          accept="video/*,image/*,.mkv,.heic"
+          onChange={(event) => void take([...(event.target.files ?? [])])}
+        />
+      </label>
+      <span role="status">
+        {dropped && `${count(dropped.files, "file")}, ${(dropped.bytes / 1e6).toFixed(1)} MB`}
+        {left > 0 && `; ${left} to come`}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+import Alert from "@cloudscape-design/components/alert";
+import Button from "@cloudscape-design/components/button";
+import Checkbox from "@cloudscape-design/components/checkbox";
+import FormField from "@cloudscape-design/components/form-field";
+import Input from "@cloudscape-design/components/input";
+import Select from "@cloudscape-design/components/select";
+import Textarea from "@cloudscape-design/components/textarea";
+import { useEffect, useState } from "react";
+import { ask, messageOf, send, usePolled } from "./api";
+import { Waiting } from "./app";
+import { DropZone } from "./drop_zone";
+import { ParameterForm, type Parameters } from "./parameter_form";
+import { PlanPanel } from "./plan_panel";
+import type { Dropped, NewForm, PlanShown, Started } from "./types";
+
+interface NewPageProps {
+  // What the form begins with, as when an item is asked again.
+  source: string;
+  prompt: string;
+  onTitle: (title: string) => void;
+}
+
+// A new run: what it is about, what is asked, what it will cost, and its start.
+export function NewPage({ source, prompt, onTitle }: NewPageProps) {
+  const form = usePolled<NewForm>(
+    "new",
+    () => ask("/api/new"),
+    () => null,
+  );
+  useEffect(() => onTitle("New run"), [onTitle]);
+  return (
+    <div className="scrolled">
+      <h2>New run</h2>
+      {form.error && <Alert type="error">{form.error}</Alert>}
+      {!form.value && !form.error && <Waiting />}
+      {form.value && <RunForm form={form.value} source={source} firstPrompt={prompt} />}
+    </div>
+  );
+}
+
+const NO_TASK = "No preset";
+
+function RunForm({ form, source, firstPrompt }: { form: NewForm; source: string; firstPrompt: string }) {
+  const [sources, setSources] = useState(source);
+  const [dropped, setDropped] = useState<Dropped | null>(null);
+  const [pipeline, setPipeline] = useState(form.pipelines[0]?.id ?? "");
+  const [task, setTask] = useState("");
+  const [prompt, setPrompt] = useState(firstPrompt);
+  const [budget, setBudget] = useState("");
+  const [skipInvalid, setSkipInvalid] = useState(false);
+  const [parameters, setParameters] = useState<Parameters>({});
+  const [plan, setPlan] = useState<PlanShown | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
+  const chosen = form.tasks.find((one) => one.name === task);
+
+  const perform = async (what: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await what();
+    } catch (caught) {
+      setProblem(messageOf(caught));
+    }
+    setBusy(false);
+  };
+  // What was planned is not what is asked any more.
+  const changed = <Value,>(set: (value: Value) => void) => {
+    return (value: Value) => {
+      set(value);
+      setPlan(null);
+    };
+  };
+  const makePlan = () =>
+    perform(async () => {
+      setPlan(null);
+      const made = await send<PlanShown>("/api/plans", {
+        sources: sources.split(/\n+/).map((one) => one.trim()).filter(Boolean),
+        dropped: dropped?.folder ?? null,
+        pipeline: pipeline || null,
+        prompt: prompt.trim() || null,
+        parameters: { ...(task && surface === "reasoner" ? { task } : {}), ...parameters },
+        skipInvalid,
+        maxDollars: Number(budget) > 0 ? Number(budget) : null,
+      });
+      setPlan(made);
+    });
+  const start = () =>
+    perform(async () => {
+      const started = await send<Started>(`/api/plans/${plan?.id}/start`, {});
+      location.hash = `#/runs/${encodeURIComponent(started.run)}`;
+    });
+
+  return (
+    <div className="new">
+      <DropZone dropped={dropped} onDropped={changed(setDropped)} onProblem={setProblem} />
+      <FormField
+        label="Or files in S3"
+        description={`Prefixes that end in /, or files; one on each line. They must lie below ${form.roots.join(" or ")}.`}
+      >
+        <Textarea value={sources} rows={2} onChange={({ detail }) => changed(setSources)(detail.value)} />
+      </FormField>
+      <FormField label="Pipeline">
+        <Select
+          selectedOption={{ value: pipeline, label: pipeline }}
+          options={form.pipelines.map((one) => ({ value: one.id, label: one.id, description: one.model }))}
+          onChange={({ detail }) => {
+            changed(setPipeline)(detail.selectedOption.value ?? "");
+            setParameters({});
+          }}
+        />
+      </FormField>
+      {surface === "reasoner" && (
+        <FormField label="Task" description="A question of NVIDIA's prompt guides; the prompt is then its subject.">
+          <Select
+            selectedOption={{ value: task, label: task || NO_TASK }}
+            filteringType="auto"
+            options={[{ value: "", label: NO_TASK }, ...form.tasks.map((one) => ({ value: one.name, label: one.name }))]}
+            onChange={({ detail }) => changed(setTask)(detail.selectedOption.value ?? "")}
+          />
+        </FormField>
+      )}
+      <FormField label="Prompt">
+        <Textarea
+          value={prompt}
+          rows={3}
+          placeholder={chosen?.example ?? ""}
+          onChange={({ detail }) => changed(setPrompt)(detail.value)}
+        />
+      </FormField>
+      <FormField label="Budget in dollars" description="The run stops when so much is spent. Empty: no limit.">
+        <Input
+          type="number"
+          inputMode="decimal"
+          value={budget}
+          onChange={({ detail }) => changed(setBudget)(detail.value)}
+        />
+      </FormField>
+      <ParameterForm
+        key={surface}
+        fields={form.fields[surface] ?? []}
+        parameters={parameters}
+        onChange={changed(setParameters)}
+      />
+      <Checkbox checked={skipInvalid} onChange={({ detail }) => changed(setSkipInvalid)(detail.checked)}>
+        Leave out files that cannot be used
+      </Checkbox>
+      {problem && (
+        <Alert type="error">
+          <div className="spoken">{problem}</div>
+        </Alert>
+      )}
+      <Button loading={busy && !plan} onClick={() => void makePlan()}>
+        Show the plan and its price
+      </Button>
+      {plan && <PlanPanel plan={plan} busy={busy} onStart={() => void start()} />}
+    </div>
+  );
+}
