@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks import generator_page, reasoner_page
-from benchmarks.results import Results, kept
+from benchmarks import generator_page, reasoner_page, runs_page
+from benchmarks.results import kept
+from benchmarks.runs_page import table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
@@ -17,7 +18,7 @@ results. The raw numbers are in [`benchmarks/results/`](../benchmarks/results).
 
 ## One job, one worker
 
-{_table(kept("foundation"))}
+{table(kept("foundation"))}
 
 [`latency.py`](../benchmarks/latency.py) uploads a file to the local cloud. Its moto server, Lambdas and worker share
 the cores of the machine with the benchmark. [`throughput.py`](../benchmarks/throughput.py) runs one worker with
@@ -27,21 +28,11 @@ first call, which adds about a quarter of a second to that call.
 
 ## Deploying
 
-{_table(kept("deployment"))}
+{table(kept("deployment"))}
 
 [`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, with its image
 builds. On AWS, the stacks, the builds and EC2 take minutes; these figures do not include that.
 
+{runs_page.text()}
 {reasoner_page.text()}
 {generator_page.text()}"""
-
-
-def _table(results: Results) -> str:
-    rows = "\n".join(
-        f"| {row.name} | {row.value} | {row.limit} | {'yes' if row.met else '**no**'} |" for row in results.measured
-    )
-    return f"""Measured {results.day} on {results.machine}; load average {results.load} before.
-
-| what | measured | limit | met |
-|---|---|---|---|
-{rows}"""

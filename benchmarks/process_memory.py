@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PERIOD_SECONDS = 1.0
-_FUNCTION = re.compile(r"/logs/lambda/(?P<name>[^/]+)/")
+_FUNCTION = re.compile(r"/logs/lambda/[^/]*-Functions(?P<name>[A-Za-z]+?)[0-9A-F]{8}[^/]*/")
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 

@@ -20,6 +20,7 @@ _S3_PUTS = ("PutObject", "CopyObject", "ListBucket", "CreateMultipartUpload", "U
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 _GROUPED = ("SendMessageBatch", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteMessageBatch")
 _FREE = ("batch", "ssm", "lambda", "stepfunctions", "ec2", "cloudwatch", "codebuild", "secretsmanager", "iam", "sts")
+SMALLER = "runs-items-500"  # a run after documents were kept from the queue of `upload`
 _NUDGES = "Scale"  # this function, and `Upload`, is invoked by a queue that Lambda polls
 
 
@@ -65,9 +66,9 @@ def per_million(units: Mapping[str, float], items: int) -> dict[str, tuple[float
     return dict(sorted(rows.items(), key=lambda row: -row[1][1]))
 
 
-def run_rows() -> dict[str, tuple[float, float]]:
-    """Return `per_million` of the measured run."""
-    rows = {row.name: row for row in kept("runs-items").measured}
+def run_rows(name: str = "runs-items") -> dict[str, tuple[float, float]]:
+    """Return `per_million` of a measured run."""
+    rows = {row.name: row for row in kept(name).measured}
     [table] = [row.raw["table"] for row in rows.values() if "table" in row.raw]
     [counted] = [row.raw for row in rows.values() if "units" in row.raw]
     return per_million(priced_units(counted, table["documents"]), counted["items"])

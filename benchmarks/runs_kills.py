@@ -101,7 +101,7 @@ class Killer:
 
 
 def _is_feeding(victim: str, part: str) -> bool:
-    return victim == "function" and any(name in part for name in ("FunctionsFeed", "FunctionsCollect"))
+    return victim == "function" and part in ("function Feed", "function Collect")
 
 
 def measure(items: int, seed: int) -> list[Measurement]:

@@ -80,11 +80,22 @@ upload has ([`runs_cost.py`](../benchmarks/runs_cost.py)). Prices: {PRICES_AS_OF
 {rows}
 | **all** | | **{total:.2f}** | | **{before:.2f}** |
 
-The limit for a run: at most ${runs_cost.GOAL_DOLLARS:.0f}: {verdict}. Half of it is writing each document
-twice: to the state bucket before the job's row says which attempt has won, and then beside the file. Lambda's
-seconds are those of the local cloud, which serves one call of DynamoDB at a time on shared cores. The default
-configuration has no customer key; with one, S3 uses bucket keys and SQS and DynamoDB keep their data keys for
-minutes, so that KMS is not asked for each item.
+The limit for a run: at most ${runs_cost.GOAL_DOLLARS:.0f}: {verdict}. Half of it is writing each document twice: to
+the state bucket before the job's row says which attempt has won, and then beside the file. Lambda's seconds are those
+of the local cloud, which serves one call of DynamoDB at a time on shared cores. The default configuration has no
+customer key; with one, S3 uses bucket keys, and SQS and DynamoDB keep their data keys for minutes, so that KMS is not
+asked for each item.
+
+{_later()}"""
+
+
+def _later() -> str:
+    """Return what a smaller run cost after a change, if it was counted."""
+    if not (FOLDER / f"{runs_cost.SMALLER}.json").exists():
+        return ""
+    dollars = sum(price for _, price in runs_cost.run_rows(runs_cost.SMALLER).values())
+    return f"""After that count, the events of documents were kept from the queue of `upload`. A run of 500 items then
+cost ${dollars:.2f} for a million; it has more transitions and invocations for each item than a larger one.
 """
 
 
@@ -118,7 +129,7 @@ it may, and replaces those that were lost late. The plan expects all workers fro
 ![Workers and items over time](runs.svg)
 
 | the most of | limit | {names} |
-|---|---|---|{"---|" * len(found["runs"])}
+|---|---|{"---|" * len(found["runs"])}
 {limits}
 
 A number in bold is above its limit: AWS refuses some of these calls for a moment, and they are tried again.
