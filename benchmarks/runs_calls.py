@@ -1,7 +1,7 @@
 """Count what a local cloud was asked for: billed units of calls, invocations of functions, transitions, log bytes."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -67,7 +67,7 @@ class Bill:
 
 @dataclass
 class _Logs:
-    functions: Counter[str] = field(default_factory=Counter)
+    functions: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     bytes: int = 0
 
     @classmethod
@@ -107,7 +107,7 @@ def _transitions(app: App, functions: Mapping[str, float]) -> int:
         stepfunctions.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
         for execution in app.executions()
     ]
-    entered = sum(
+    entered: int = sum(
         event["type"].endswith("StateEntered") for pages in histories for page in pages for event in page["events"]
     )
     feeds, collects = (int(functions.get(f"{name} requests", 0)) for name in ("Feed", "Collect"))
