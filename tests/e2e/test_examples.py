@@ -5,21 +5,24 @@ import json
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.cli import configuration
+from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.commands import local
 from cosmos_batch.cli.main import main
 from cosmos_batch.local.cloud import LocalCloud
 from tests.support import media_files
 from tests.support.command_line import commands
-from tests.support.deployed_app import configuration_text
+from tests.support.deployed_app import configuration_text, wait_for
 from tests.support.robot_data_set import write_v21
 
 # What cannot be run here, by a part of it, and why.
@@ -30,11 +33,11 @@ NOT_HERE = {
     "cosmos-batch console": "serves a page until it is stopped, as the tests of the console do",
     "cosmos-batch view ": "serves a page until it is stopped, as the tests of the viewer do",
     "models put": "downloads from Hugging Face; tests/store/test_hub_to_backup.py has a Hub of its own",
-    "submit s3://my-bucket/": "needs a bucket of that name; tests/cli/commands/test_submit.py has a bucket with files",
-    "cosmos-batch runs ": "needs runs with answers, which the tests of these commands make",
+    "retry RUN --code": "needs items that waited for hours; tests/cli/commands/runs/test_retry.py has such errors",
 }
 # Added to what a generator is to make, so that it does not take minutes to write. With an action chunk the size is set.
 SMALL = ("--resolution", "256p", "--num-frames", "25")
+RUNS, FAILED_RUN = ("tuesday", "wednesday"), "failed"
 LAST = ("cosmos-batch local down", "cosmos-batch local down --discard")
 
 
@@ -80,18 +83,20 @@ class Place:
 
     monkeypatch: pytest.MonkeyPatch
     folder: Path
+    bucket: str = "my-bucket"
     succeeded: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    cancelled_runs: list[str] = field(default_factory=list)
 
     def run(self, line: str) -> tuple[int, str]:
-        """Run a line, and return its exit status and what it printed to standard output."""
+        """Run a line, say yes to what it asks, and return its exit status and what it printed to standard output."""
         typed = Typed.read(line)
-        ids = iter(self.failed if "retry" in typed.arguments else self.succeeded)
-        arguments = [next(ids) if word == "ID" else word for word in typed.arguments]
+        arguments = [word.replace("my-bucket", self.bucket) for word in self._with_ids(typed.arguments)]
         if arguments[0] == "generate" and not arguments[1].endswith(".json"):
             arguments += SMALL[: 2 if "--action-chunk-size" in arguments else 4]
         printed = io.StringIO()
         with self.monkeypatch.context() as here, redirect_stdout(printed):
+            here.setattr(sys, "stdin", Terminal("y\n"))
             for name, value in typed.variables.items():
                 here.setenv(name, value)
             status = main(arguments)
@@ -101,6 +106,22 @@ class Place:
             with path.open(typed.output[1]) as file:
                 file.write(printed.getvalue())
         return status, printed.getvalue()
+
+    def _with_ids(self, arguments: list[str]) -> list[str]:
+        """Return the words with ids of jobs and names of runs that have ended as the command needs it."""
+        jobs = iter(self.failed if "retry" in arguments else self.succeeded)
+        runs = iter({"retry": [FAILED_RUN], "resume": self.cancelled_runs[-1:]}.get(" ".join(arguments[1:2]), RUNS))
+        if "resume" in arguments and "RUN" in arguments:
+            self.cancelled_runs.pop()
+        named = {"ID": jobs, "RUN": runs, "RUN1": runs, "RUN2": runs}
+        return [next(named[word]) if word in named else word for word in arguments]
+
+
+class Terminal(io.StringIO):
+    """Standard input at which a person sits."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +145,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
                 monkeypatch.setenv(name, shlex.split(value)[0])
             place.succeeded = _ended(place, "What happens?", 0)
             place.failed = _ended(place, json.dumps({"raise": "broken"}), 1)
+            _put_objects(place)
+            _start_runs(place)
             yield place
         finally:
             if cloud := LocalCloud.find(home):
@@ -144,7 +167,9 @@ def _write_files(folder: Path) -> None:
     media_files.video(folder / "clip.mp4", frames=30)
     media_files.image(folder / "first.png", width=320, height=192)
     (folder / "clips").mkdir()
-    shutil.copy(folder / "clip.mp4", folder / "clips")
+    (folder / "clips" / "cam").mkdir()
+    for name in ("clip.mp4", "cam/front.mp4"):
+        shutil.copy(folder / "clip.mp4", folder / "clips" / name)
     for name in ("pusht", "libero"):
         write_v21(folder / name)
     request = {"prompt": "A robot pours water.", "resolution": "256p", "numFrames": 25}
@@ -163,6 +188,39 @@ def _ended(place: Place, prompt: str, status: int) -> list[str]:
     return ids
 
 
+def _put_objects(place: Place) -> None:
+    """Put a clip below `clips/` in the bucket of the deployment, and write a manifest that names it."""
+    deployment = deployments.find()
+    place.bucket = deployment.asset_roots[0]
+    deployment.clients("s3").upload_file(str(place.folder / "clip.mp4"), place.bucket, "clips/clip.mp4")
+    line = {"id": "first", "input": f"s3://{place.bucket}/clips/clip.mp4", "prompt": "What happens?"}
+    (place.folder / "requests.jsonl").write_text(json.dumps(line))
+
+
+def _start_runs(place: Place) -> None:
+    """Start two runs that are answered, one that fails, and two that are cancelled and can go on."""
+    go = place.folder / "go"
+    place.cancelled_runs = ["cancelled-1", "cancelled-2"]
+    prompts = {
+        **{name: f"What happens on {name}?" for name in RUNS},
+        FAILED_RUN: json.dumps({"raise": "broken"}),
+        **{name: json.dumps({"until": str(go), "text": name}) for name in place.cancelled_runs},
+    }
+    for name, prompt in prompts.items():
+        start = f"cosmos-batch runs start clips/ --name {name} --yes --prompt {shlex.quote(prompt)}"
+        assert place.run(start)[0] == 0
+    for name in place.cancelled_runs:
+        wait_for(partial(_is_under_way, place, name), 120, f"the items of {name} were not fed")
+    assert place.run(f"cosmos-batch runs cancel {' '.join(place.cancelled_runs)}")[0] == 0
+    for name in prompts:
+        assert place.run(f"cosmos-batch runs watch {name}")[0] == (0 if name in RUNS else 1), name
+    go.touch()
+
+
+def _is_under_way(place: Place, run: str) -> bool:
+    return bool(json.loads(place.run(f"cosmos-batch runs show {run} --json")[1])["inFlight"])
+
+
 def test_every_example_is_run_or_said_to_be_impossible_here() -> None:
     assert set(LAST) <= set(examples())
     for part in NOT_HERE:
@@ -178,7 +236,7 @@ def test_an_example_does_what_it_says(place: Place, example: str, capsys: pytest
     assert status == 0, capsys.readouterr().err
     if "--output" in example:
         saved = [line for line in printed.splitlines() if line]
-        assert saved and all(Path(line).is_file() for line in saved)
+        assert saved and all(Path(line).exists() for line in saved)
 
 
 @pytest.mark.timeout(600)
@@ -196,7 +254,7 @@ def test_stopping_keeps_jobs_and_discarding_them_does_not(place: Place) -> None:
     keeps, discards = LAST
     status, printed = place.run(keeps)
     assert status == 0
-    assert "Its jobs are kept" in printed
+    assert "Its jobs are kept" in printed and "Its runs are kept" in printed
     listed = json.loads(place.run("cosmos-batch status --json --limit 100")[1])
     assert {*place.succeeded, *place.failed} <= {job["id"] for job in listed}
     status, printed = place.run("cosmos-batch result ID --text")
