@@ -20,7 +20,7 @@ from cosmos_batch.cli.options import flag
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
-from cosmos_batch.cli.runs.run_request import read_asked_run
+from cosmos_batch.cli.runs.run_request import read_run_spec
 from cosmos_batch.console.new_records import NewRun, PlanShown
 from cosmos_batch.console.run_records import Started
 from cosmos_batch.contract.parameters import NAMES, Parameters
@@ -51,7 +51,7 @@ class NewRuns:
             options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
             for name in _OF_COMMAND:
                 options.pop(name, None)
-            planned = plan_run(self._deployment, read_asked_run(self._deployment, options.pop("sources"), options))
+            planned = plan_run(self._deployment, read_run_spec(self._deployment, options.pop("sources"), options))
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)
         plan = secrets.token_hex(8)
