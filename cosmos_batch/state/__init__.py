@@ -2,8 +2,9 @@
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.groups import Group, Groups
-from cosmos_batch.state.item_ends import count_item
-from cosmos_batch.state.jobs import FINAL, Attempt, ItemFacts, JobRow, Jobs, JobState, Waiting
+from cosmos_batch.state.item_ends import count_item, end_of
+from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobEnd, JobRow, JobState, Waiting
+from cosmos_batch.state.jobs import Jobs
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
@@ -21,6 +22,7 @@ __all__ = [
     "Groups",
     "ItemEnd",
     "ItemFacts",
+    "JobEnd",
     "JobRow",
     "JobState",
     "Jobs",
@@ -39,4 +41,5 @@ __all__ = [
     "WorkerRow",
     "Workers",
     "count_item",
+    "end_of",
 ]

@@ -1,6 +1,6 @@
 """Count the end of a job in the shards whose items wait for it."""
 
-from cosmos_batch.state.jobs import JobRow
+from cosmos_batch.state.job_rows import JobEnd, JobRow
 from cosmos_batch.state.runs import ItemEnd, Outcome, Runs, ShardRow, Watcher
 
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELLED": "cancelled"}
@@ -14,18 +14,23 @@ def count_item(row: JobRow, runs: Runs) -> list[ShardRow]:
     """
     complete = []
     for watcher in sorted(map(Watcher.parse, row.watchers)):
-        shard = runs.count(watcher.run, watcher.shard, {watcher.item: end_of(row, watcher.run)})
+        shard = runs.count(watcher.run, watcher.shard, {watcher.item: end_of(row, watcher)})
         if shard is not None and shard.complete and shard.task_tokens:
             complete.append(shard)
     return complete
 
 
-def end_of(row: JobRow, run: str, reused: bool = False) -> ItemEnd:
-    """Return the end of a run's item whose job has ended. Only the run that first asked pays for the job."""
-    pays = row.paid_by == run and not reused
+def end_of(end: JobEnd, watcher: Watcher) -> ItemEnd:
+    """Return the end of a run's item whose job has ended.
+
+    Only the run that first asked pays for the job, and only once if several of its items ask the same.
+    """
+    reused = watcher.text not in end.watchers
+    own = sorted(item for item in map(Watcher.parse, end.watchers) if item.run == watcher.run)
+    pays = end.paid_by == watcher.run and own[:1] == [watcher]
     return ItemEnd(
-        outcome=_OUTCOMES[row.state],
-        gpu_seconds=row.gpu_seconds if pays else 0.0,
-        dollars=row.dollars if pays else 0.0,
+        outcome=_OUTCOMES[end.state],
+        gpu_seconds=end.gpu_seconds if pays else 0.0,
+        dollars=end.dollars if pays else 0.0,
         reused=reused,
     )

@@ -10,88 +10,21 @@ or away; the job then waits in its queue, see `Waiting`.
 The job of a run's item is named after what is asked (`watch`), so that another run that asks the same finds it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
-
-from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
+from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.planning.pace import weight_of
+from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobRow, Stage, Waiting
 from cosmos_batch.state.runs import Watcher
-from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
-
-JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]
-FINAL: tuple[JobState, ...] = ("SUCCEEDED", "FAILED", "CANCELLED")
-Stage = Literal["planned", "received", "started", "inferred", "committed", "written", "calledBack", "reported"]
+from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 # The part of an update expression that ends an attempt.
 _CLOSED = "REMOVE #openAttempt DELETE #opened :ids"
-
-
-class Attempt(TableRow):
-    """An attempt that has been opened and has not ended."""
-
-    id: str
-    worker: str
-    solo: bool = Field(description="Whether it runs alone in its engine")
-    steps_done: int = Field(default=0, description="Steps done of `steps`, as last reported by its worker")
-    steps: int | None = Field(default=None, description="Steps of the generation; None if the engine reports none")
-
-
-class Waiting(TableRow):
-    """The reason why a planned job waits in its queue: the remote server of its engine was busy or away."""
-
-    reason: str = Field(description="What the server did, in a sentence for people")
-    until: str = Field(description="When the next attempt can begin (ISO 8601, UTC)")
-
-
-class JobRow(TableRow):
-    """The row of a job."""
-
-    job_id: str
-    pipeline: str
-    state: JobState
-    input: str | None = Field(default=None, description="S3 URI")
-    document: str = Field(description="S3 URI of the reserved key")
-    execution_arn: str
-    weight: float | None = Field(
-        default=None, description="Its share of the work, for `scale`; rows of commit 0f4e7e0 lack it"
-    )
-    attempts: int = 0
-    suspect: bool = False
-    open_attempt: Attempt | None = None
-    opened: set[str] = Field(
-        default_factory=set,
-        description="Ids of all attempts under way; there are two if a message was delivered twice",
-    )
-    waiting: Waiting | None = None
-    pauses: int = Field(default=0, description="How often it was put back to wait for a server")
-    interruptions: int = Field(
-        default=0, description="How many of the pauses came after the server may have begun on it"
-    )
-    winner: str | None = Field(default=None, description="Id of the attempt whose result is the job's")
-    worker: str | None = Field(default=None, description="Batch job id of the last worker")
-    last_error: Error | None = Field(default=None, description="Error of the last attempt in which the engine failed")
-    result: Result | None = None
-    stages: dict[str, str] = Field(default_factory=dict, description="Stage to time (ISO 8601, UTC)")
-    watchers: set[str] = Field(default_factory=set, description="Items of runs that wait for it: `Watcher.text`")
-    paid_by: str | None = Field(default=None, description="The run whose item it was first, to which its price counts")
-    gpu_seconds: float = 0.0
-    dollars: float = 0.0
-    revision: str | None = Field(default=None, description="Commit of the model that answered an item of a run")
-
-
-@dataclass(frozen=True)
-class ItemFacts:
-    """What a worker notes about an item: its share of the GPUs' time, the price of that, and the model's commit."""
-
-    gpu_seconds: float = 0.0
-    dollars: float = 0.0
-    revision: str | None = None
-
 
 Watched = Literal["send", "joined", "ended"]
 """What is to be done about a watched job: send it to its queue; wait for it; or nothing, because it has ended."""
@@ -100,22 +33,19 @@ REUSED_FOR = timedelta(days=25)
 """How long an answer serves later runs. Its row and its document expire five days later (`KEEP_SECONDS`, and the
 lifecycle of the state bucket), by when the tables of a run that uses it must have been written."""
 
+EARLIER_ENDS = 50
+"""How many earlier ends of a job that is done again and again its row keeps, for tables that are not written yet."""
+
 _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
 # What a job that is done again leaves behind of its earlier attempts.
 _FORGOTTEN = (
     *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "interruptions"),
-    *("gpuSeconds", "dollars", "revision"),
+    *("gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),
 )
 
 
 def _pk(job_id: str) -> str:
     return f"job#{job_id}"
-
-
-def _row(item: dict[str, object]) -> JobRow:
-    result = item.get("result")
-    parsed = Result.model_validate_json(result) if isinstance(result, str) else None
-    return JobRow.model_validate({**item, "result": parsed})
 
 
 class Jobs:
@@ -138,47 +68,102 @@ class Jobs:
 
         The job of another run, or of the same run before, is not done twice: if it is in flight, the item waits for it
         too. If it has succeeded with the wanted commit of the model, the item has its answer. If it has failed, it is
-        done again if its error may pass, or if `retry` asks for it; a cancelled one is done again in any case.
+        done again if its error may pass, or if `retry` asks for it; a cancelled one is done again in any case. The end
+        of the item itself stays its end, unless it was cancelled.
+
+        Whoever is told to send the job calls `sent` afterwards. Until then everybody who asks is told to send it: two
+        messages of a job do no harm, and none would lose it.
 
         The row has no weight: a shard counts in the pipeline's totals as a whole.
         """
         created = {**_new_row(job), "watchers": {watcher.text}, "paidBy": watcher.run}
         try:
             self._table.put_new(_pk(job.job_id), "job", created)
-            return "send", _row(created)
+            return "send", JobRow.model_validate(created)
         except ConditionFailed:
             pass
         while True:
+            row = self.get(job.job_id)
+            assert row is not None, "the row of a job is kept for a month"
+            own = row.end_for(watcher)
+            if own is not None and own.state != "CANCELLED":
+                return "ended", row
             try:
-                row = self._join(job.job_id, watcher)
+                if row.state not in FINAL:
+                    row = self._join(job, watcher, row)
+                    return ("joined" if row.is_sent else "send"), row
+                if _may_end_otherwise(row, job, retry):
+                    return "send", self._reopen(job, watcher, row)
+                return "ended", self._reuse(watcher, row)
             except ConditionFailed:
-                ended = self.get(job.job_id)
-                assert ended is not None, "the row of a job is kept for a month"
-                if ended.state not in FINAL:
-                    continue  # another run has just had it done again
-                if not _may_end_otherwise(ended, job, retry):
-                    return "ended", ended
-                try:
-                    return "send", self._reopen(job, watcher, ended)
-                except ConditionFailed:
-                    continue  # another run was faster
-            # The feeding of this run may have ended before it sent the message.
-            return ("send" if row.state == "PLANNED" and row.paid_by == watcher.run else "joined"), row
+                continue  # another process has changed the row since it was read
 
-    def _join(self, job_id: str, watcher: Watcher) -> JobRow:
+    def _join(self, job: Job, watcher: Watcher, row: JobRow) -> JobRow:
+        """Add an item to those that wait for a job in flight, which has until the latest of their deadlines."""
         values: dict[str, object] = {"watchers": {watcher.text}, **_IN_FLIGHT}
-        states = "#state IN (:planned, :running, :committed)"
-        return self._update(job_id, "ADD #watchers :watchers", values, states)
+        expression, condition = "ADD #watchers :watchers", "#state IN (:planned, :running, :committed)"
+        deadline = _text_of(job.deadline)
+        if row.deadline is None or row.deadline < deadline:
+            values["deadline"] = deadline
+            expression = f"SET #deadline = :deadline {expression}"
+            condition += " AND (attribute_not_exists(#deadline) OR #deadline < :deadline)"
+        return self._update(job.job_id, expression, values, condition)
+
+    def _reuse(self, watcher: Watcher, row: JobRow) -> JobRow:
+        """Note that an item has the end of a job that had ended before the item came."""
+        values = {"item": {watcher.text}, "before": row.state, "planned": row.stages["planned"]}
+        condition = "#state = :before AND #stages.#planned = :planned"
+        return self._update(row.job_id, "ADD #reusedBy :item", values, condition)
 
     def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
+        """Have a job done again for an item. Its earlier end is kept for the items that it was the end of."""
         new = {name: value for name, value in _new_row(job).items() if name not in ("jobId", "pipeline", "input")}
-        # Earlier watchers stay: one of them may not have been counted yet, and no end is counted twice.
+        kept = [end.stored() for end in (*ended.earlier, ended) if end.watchers or end.reused_by][-EARLIER_ENDS:]
+        new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": kept}
         expression = (
-            f"SET {', '.join(f'#{name} = :{name}' for name in new)}, #paidBy = :run "
-            f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)} ADD #watchers :watchers"
+            f"SET {', '.join(f'#{name} = :{name}' for name in new)} "
+            f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)}"
         )
-        values = {**new, "run": watcher.run, "watchers": {watcher.text}, "before": ended.state}
-        return self._update(job.job_id, expression, values, "#state = :before")
+        values = {**new, "before": ended.state, "then": ended.stages["planned"]}
+        condition = (
+            f"#state = :before AND #stages.#planned = :then AND {_same_set('reusedBy', ended.reused_by, values)}"
+        )
+        return self._update(job.job_id, expression, values, condition)
+
+    def sent(self, row: JobRow) -> None:
+        """Note that the message of an item's job is in its queue, unless the job was planned anew meanwhile."""
+        try:
+            values: dict[str, object] = {"now": now(), "planned": row.stages["planned"]}
+            self._update(row.job_id, "SET #sentAt = :now", values, "#stages.#planned = :planned")
+        except ConditionFailed:
+            return
+
+    def unsent(self, job_id: str) -> bool:
+        """Note that the message of a planned job will be deleted, so that it must be sent again.
+
+        Returns False if the job is not planned: a worker has it, or it has ended.
+        """
+        try:
+            self._update(job_id, "REMOVE #sentAt", {"planned": "PLANNED"}, "#state = :planned")
+        except ConditionFailed:
+            return False
+        return True
+
+    def leave(self, job_id: str, watcher: Watcher) -> bool:
+        """Let an item wait no longer for a planned job, which is cancelled if nobody else waits for it.
+
+        Returns False if the item has its end from this job, or will soon have it, because a worker does the job.
+        """
+        try:
+            values: dict[str, object] = {"item": {watcher.text}, "planned": "PLANNED"}
+            row: JobRow | None = self._update(job_id, "DELETE #watchers :item", values, "#state = :planned")
+        except ConditionFailed:
+            row = self.get(job_id)
+        if row is None or row.state == "CANCELLED":
+            return True
+        if row.state == "PLANNED" and not row.watchers:
+            self.close(job_id, Result(job_id=job_id, error=ITEM_CANCELLED), cancelled=True, watchers=row.watchers)
+        return not row.concerns(watcher)
 
     def count_waiting(self, pipeline: str, jobs: int, weight: float) -> None:
         """Add to the pipeline's totals of undecided jobs and of their weight; negative numbers subtract.
@@ -201,7 +186,7 @@ class Jobs:
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None if the job was never planned."""
         item = self._table.get(_pk(job_id), "job")
-        return None if item is None else _row(item)
+        return None if item is None else JobRow.model_validate(item)
 
     def stamp(self, job_id: str, stage: Stage) -> None:
         """Record the time at which a job reached a stage."""
@@ -370,28 +355,26 @@ class Jobs:
 
         With `watchers`, it is closed only if no other item has come to wait for it.
         """
-        unwatched = {"watchers": set(watchers)} if watchers else {}
+        values = {
+            "state": "CANCELLED" if cancelled else "FAILED",
+            "result": result.model_dump_json(),
+            "now": now(),
+            "planned": "PLANNED",
+            "running": "RUNNING",
+        }
+        condition = "#state IN (:planned, :running)"
+        if watchers is not None:
+            condition += f" AND {_same_set('watchers', watchers, values)}"
+        expression = "SET #state = :state, #result = :result, #stages.#reported = :now"
         try:
-            row = self._update(
-                job_id,
-                "SET #state = :state, #result = :result, #stages.#reported = :now",
-                {
-                    "state": "CANCELLED" if cancelled else "FAILED",
-                    "result": result.model_dump_json(),
-                    "now": now(),
-                    "planned": "PLANNED",
-                    "running": "RUNNING",
-                    **unwatched,
-                },
-                "#state IN (:planned, :running)" + (" AND #watchers = :watchers" if unwatched else ""),
-            )
+            row = self._update(job_id, expression, values, condition)
         except ConditionFailed:
             return self.get(job_id)
         self._subtract_waiting(row)
         return row
 
-    def _update(self, job_id: str, expression: str, values: dict[str, object], condition: str) -> JobRow:
-        return _row(self._table.update(_pk(job_id), "job", expression, values, condition))
+    def _update(self, job_id: str, expression: str, values: Mapping[str, object], condition: str) -> JobRow:
+        return JobRow.model_validate(self._table.update(_pk(job_id), "job", expression, values, condition))
 
 
 def _new_row(job: Job) -> dict[str, Any]:
@@ -403,12 +386,26 @@ def _new_row(job: Job) -> dict[str, Any]:
         "document": f"s3://{job.document.bucket}/{job.document.key}",
         "executionArn": job.execution_arn,
         "attempts": 0,
+        "deadline": _text_of(job.deadline),
         "stages": {"planned": now()},
         "expiresAt": expires_at(),
     }
     if job.inputs:
         row["input"] = f"s3://{job.inputs[0].bucket}/{job.inputs[0].key}"
     return row
+
+
+def _text_of(time: datetime) -> str:
+    """Return a time in UTC as text, such that later times are greater texts."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def _same_set(name: str, known: set[str] | frozenset[str], values: dict[str, Any]) -> str:
+    """Return the condition that a set is as it was read; DynamoDB stores no empty set."""
+    if not known:
+        return f"attribute_not_exists(#{name})"
+    values[f"known_{name}"] = set(known)
+    return f"#{name} = :known_{name}"
 
 
 def _may_end_otherwise(row: JobRow, job: Job, retry: bool) -> bool:

@@ -21,8 +21,8 @@ RUN_KEEP_SECONDS = 365 * 86_400
 AT_ONCE = 40  # ends in one update: the condition has a term for each, and DynamoDB takes 4 KB of expression
 
 ShardState = Literal["FEEDING", "RUNNING", "ENDED", "SKIPPED"]
-"""FEEDING: some of its items may not be in the queue yet. RUNNING: all are. SKIPPED: it was not fed, because the run
-was held or cancelled."""
+"""FEEDING: some of its items may not be in the queue yet. RUNNING: all are. SKIPPED: nobody waits for it, because the
+run was held or cancelled before all of its items had ended."""
 Outcome = Literal["succeeded", "failed", "cancelled"]
 
 _RUNS, _ACTIVE = "runs", "runs-active"
@@ -44,6 +44,12 @@ class RunRow(TableRow):
     reason: str | None = Field(default=None, description="Why it is held, cancelled or failed, in a sentence")
     caller: str | None = None
     origin: str | None = Field(default=None, description="Inputs as the caller named them, for people")
+    reservations: dict[str, float] = Field(
+        default_factory=dict, description="The shards that are being fed or are in flight, and their expected dollars"
+    )
+    charged_dollars: float = Field(
+        default=0.0, description="What counts against the budget: the reservations, and what other shards have cost"
+    )
 
     @property
     def stops(self) -> bool:
@@ -71,7 +77,10 @@ class ShardRow(TableRow):
     jobs: int = Field(default=0, description="Number of its jobs in the pipeline's totals of waiting work")
     weight: float = Field(default=0.0, description="Sum of their weights")
     task_tokens: set[str] = Field(default_factory=set, description="Of the states that wait for it")
-    planned_by: str | None = Field(default=None, description="Name of the execution that planned its items last")
+    settled_dollars: float = Field(
+        default=0.0, description="Its part of the run's `charged_dollars` while not reserved"
+    )
+    planned_by: str | None = Field(default=None, description="Execution whose plan of its items was written last")
     errors: dict[str, int] = Field(default_factory=dict, description="Failed items by code, once it has ended")
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -122,6 +131,12 @@ class ItemEnd:
 class ShardFacts:
     """What the results of a shard add to its run's summary."""
 
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    reused: int = 0
+    gpu_seconds: float = 0.0
+    dollars: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -177,14 +192,15 @@ class Runs:
         `max_dollars` replaces the run's budget, if it is given. A cancelled run goes on, too: whoever starts an
         execution for it wants that.
         """
-        values: dict[str, Any] = {"running": "RUNNING", "arn": execution_arn}
+        values: dict[str, Any] = {"running": "RUNNING", "arn": execution_arn, "none": {}, "zero": 0}
         budget = ""
         if max_dollars is not None:
             values["budget"], budget = max_dollars, ", #maxDollars = :budget"
         self._list_under(_ACTIVE, run, run)
         return self._update_run(
             run,
-            f"SET #state = :running, #executionArn = :arn{budget} REMOVE #reason, #endedAt",
+            "SET #state = :running, #executionArn = :arn, #reservations = if_not_exists(#reservations, :none), "
+            f"#chargedDollars = if_not_exists(#chargedDollars, :zero){budget} REMOVE #reason, #endedAt",
             values,
             "attribute_exists(pk)",
         )
@@ -196,6 +212,10 @@ class Runs:
     def cancel(self, run: str, reason: str) -> RunRow:
         """Feed no further shard, and drop the items that have not ended. Does nothing once the run has ended."""
         return self._stop(run, "CANCELLED", reason, ("STARTING", "RUNNING", "HELD"))
+
+    def fail(self, run: str, reason: str) -> RunRow:
+        """Feed no further shard, because the run itself could not go on. Does nothing once the run has ended."""
+        return self._stop(run, "FAILED", reason, ("STARTING", "RUNNING"))
 
     def _stop(self, run: str, state: RunState, reason: str, before: tuple[RunState, ...]) -> RunRow:
         states = {f"state{number}": name for number, name in enumerate(before)}
@@ -226,7 +246,39 @@ class Runs:
         self._table.delete(_ACTIVE, run)
         return True
 
-    def feed(self, ref: ShardRef, task_token: str, expected_dollars: float, planned_by: str | None = None) -> ShardRow:
+    def reserve(self, run: str, shard: str, dollars: float, budget: float | None) -> bool:
+        """Reserve the expected price of a shard that is to be fed. Returns False if the budget does not allow it.
+
+        One write compares and adds, so shards that are fed at the same time cannot exceed the budget together. A shard
+        that has a reservation keeps it.
+        """
+        values = {"dollars": dollars}
+        condition = f"attribute_not_exists(#reservations.#{shard})"
+        if budget is not None:
+            values["room"] = round(budget - dollars, 9)
+            condition += " AND #chargedDollars <= :room"
+        try:
+            expression = f"SET #reservations.#{shard} = :dollars ADD #chargedDollars :dollars"
+            self._update_run(run, expression, values, condition)
+        except ConditionFailed:
+            row = self.get(run)
+            return row is not None and shard in row.reservations
+        return True
+
+    def settle(self, run: str, shard: str, dollars: float) -> None:
+        """Replace a shard's reservation by what it has cost since it was settled last, unless that is done already."""
+        row = self.get(run)
+        reserved = None if row is None else row.reservations.get(shard)
+        if reserved is None:
+            return
+        expression = f"REMOVE #reservations.#{shard} ADD #chargedDollars :change"
+        values = {"change": round(dollars - reserved, 9), "reserved": reserved}
+        try:
+            self._update_run(run, expression, values, f"#reservations.#{shard} = :reserved")
+        except ConditionFailed:
+            return
+
+    def feed(self, ref: ShardRef, task_token: str, expected_dollars: float) -> ShardRow:
         """Let a state wait for a shard, and mark the shard as one that is being fed unless that is done already.
 
         A shard that has ended is returned unchanged.
@@ -239,7 +291,6 @@ class Runs:
             state="FEEDING",
             expected_dollars=expected_dollars,
             task_tokens={task_token},
-            planned_by=planned_by,
             counted_at=now(),
         )
         values = {name: value for name, value in row.model_dump(by_alias=True).items() if value != set()}
@@ -247,19 +298,24 @@ class Runs:
             self._table.put_new(_pk(ref.run), _sk(ref.shard), {**values, "expiresAt": expires_at(RUN_KEEP_SECONDS)})
             return row
         except ConditionFailed:
-            return self._feed_again(ref.run, ref.shard, task_token, planned_by)
+            return self._feed_again(ref.run, ref.shard, task_token)
 
-    def _feed_again(self, run: str, shard: str, task_token: str, planned_by: str | None) -> ShardRow:
+    def _feed_again(self, run: str, shard: str, task_token: str) -> ShardRow:
         tokens = {"tokens": {task_token}, "ended": "ENDED"}
         try:
             row = self._update_shard(run, shard, "ADD #taskTokens :tokens", tokens, "#state <> :ended")
             if row.state != "RUNNING":
-                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED", "planner": planned_by}
-                expression = "SET #state = :feeding, #countedAt = :now, #plannedBy = :planner"
+                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
+                expression = "SET #state = :feeding, #countedAt = :now"
                 row = self._update_shard(run, shard, expression, values, "#state IN (:feeding, :skipped)")
         except ConditionFailed:
             return self._existing(run, shard)
         return row
+
+    def planned(self, run: str, shard: str, execution: str) -> None:
+        """Note that an execution's plan of a shard's items is written."""
+        values = {"execution": execution}
+        self._update_shard(run, shard, "SET #plannedBy = :execution", values, "attribute_exists(pk)")
 
     def reopen(self, shard: ShardRow) -> ShardRow:
         """Let a shard that has ended with cancelled items be fed again: all its items are counted anew.
@@ -295,14 +351,25 @@ class Runs:
         except ConditionFailed:
             return self._existing(run, shard)
 
-    def skip(self, run: str, shard: str) -> ShardRow:
-        """Note that a shard is not fed now."""
-        values = {"skipped": "SKIPPED", "feeding": "FEEDING"}
-        expression = "SET #state = :skipped REMOVE #taskTokens"
+    def park(self, run: str, shard: str) -> ShardRow | None:
+        """Note that nobody is to wait for a shard until its run goes on, and return the row with the tokens to answer.
+
+        Returns None where the shard is not in flight. What has ended of it stays counted, and its reservation is freed.
+        """
+        values = {"skipped": "SKIPPED", "feeding": "FEEDING", "running": "RUNNING"}
         try:
-            return self._update_shard(run, shard, expression, values, "#state = :feeding")
+            row = self._update_shard(run, shard, "SET #state = :skipped", values, "#state IN (:feeding, :running)")
         except ConditionFailed:
-            return self._existing(run, shard)
+            return None
+        cost = max(row.dollars, row.settled_dollars)
+        self.settle(run, shard, cost - row.settled_dollars)
+        return self._update_shard(run, shard, "SET #settledDollars = :cost", {"cost": cost}, "attribute_exists(pk)")
+
+    def forget_tokens(self, shard: ShardRow) -> None:
+        """Remove the tokens of a shard that were answered."""
+        if shard.task_tokens:
+            values = {"tokens": shard.task_tokens}
+            self._update_shard(shard.run, shard.shard, "DELETE #taskTokens :tokens", values, "attribute_exists(pk)")
 
     def count(self, run: str, shard: str, ends: Mapping[int, ItemEnd]) -> ShardRow | None:
         """Count the ends of items, by their number in the shard, each of them once. Returns the shard's row.
@@ -339,10 +406,17 @@ class Runs:
         expression = f"SET #countedAt = :now ADD {', '.join(added)}"
         return self._update_shard(run, shard, expression, values, f"attribute_exists(pk) AND {' AND '.join(terms)}")
 
-    def end_shard(self, run: str, shard: str, facts: ShardFacts | None = None) -> bool:
+    def end_shard(self, run: str, shard: str, facts: ShardFacts) -> bool:
         """Note that a shard's results are written, and what is in them. Returns False if that was noted before."""
-        facts = facts or ShardFacts()
+        self.settle(run, shard, facts.dollars - self._existing(run, shard).settled_dollars)
         noted = {
+            "succeeded": facts.succeeded,
+            "failed": facts.failed,
+            "cancelled": facts.cancelled,
+            "reused": facts.reused,
+            "gpuSeconds": facts.gpu_seconds,
+            "dollars": facts.dollars,
+            "settledDollars": facts.dollars,
             "errors": facts.errors,
             "promptTokens": facts.prompt_tokens,
             "completionTokens": facts.completion_tokens,
@@ -364,6 +438,13 @@ class Runs:
     def looked_at(self, run: str, shard: str) -> None:
         """Note that a shard was looked at, so that it is not looked at again at once."""
         self._update_shard(run, shard, "SET #countedAt = :now", {"now": now()}, "attribute_exists(pk)")
+
+    def in_flight(self, run: RunRow) -> Iterator[ShardRow]:
+        """Yield the shards of a run that are being fed or have items in flight, without reading the others."""
+        for shard in sorted(run.reservations):
+            row = self.shard(run.id, shard)
+            if row is not None and row.state in ("FEEDING", "RUNNING"):
+                yield row
 
     def _existing(self, run: str, shard: str) -> ShardRow:
         row = self.shard(run, shard)

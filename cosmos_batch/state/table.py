@@ -157,6 +157,8 @@ def _storable(value: Any) -> Any:
         return Decimal(str(value))
     if isinstance(value, dict):
         return {name: _storable(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_storable(inner) for inner in value]
     return value
 
 
@@ -169,4 +171,6 @@ def _number(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, dict):
         return {name: _number(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_number(inner) for inner in value]
     return value

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Watcher, count_item
@@ -68,10 +69,21 @@ class Callers:
         if delivery.task_token is not None:
             await self._task_tokens.until_gone(job.job_id, delivery.task_token)
             return
-        while job.deadline > datetime.now(UTC):
+        while await asyncio.to_thread(self.deadline, job) > datetime.now(UTC):
             await asyncio.sleep(self._task_tokens.seconds_to_next)
             if await asyncio.to_thread(self.state, delivery) == "gone":
                 return
+
+    def deadline(self, job: Job) -> datetime:
+        """Return the job's deadline; once that has passed, the latest one of the runs that have come to wait for it."""
+        if job.deadline > datetime.now(UTC):
+            return job.deadline
+        try:
+            row = self._jobs.get(job.job_id)
+        except (BotoCoreError, ClientError):
+            log.warning("the job's row could not be read", exc_info=True, extra={"jobId": job.job_id})
+            return job.deadline
+        return job.deadline if row is None else latest_deadline(job, row)
 
     def report(self, delivery: Delivery, result: Result) -> None:
         """Tell an execution how its job ended. Items of runs are told by `count`, once the row says so."""
@@ -87,11 +99,31 @@ class Callers:
             for token in shard.task_tokens:
                 self._task_tokens.shard_done(token, shard.run, shard.shard)
 
-    def cancel(self, delivery: Delivery) -> None:
-        """Close an item's job that no run waits for; if another run has come to wait for it, leave it as it is."""
+    def plan_again(self, row: JobRow, reason: str) -> None:
+        """Have the shards that wait for an item fed again, by which the item is planned for what is deployed now."""
+        waiting = {(watcher.run, watcher.shard) for watcher in map(Watcher.parse, row.watchers)}
+        for run, shard in sorted(waiting):
+            found = self._runs.shard(run, shard)
+            if found is None:
+                continue
+            for token in found.task_tokens:
+                self._task_tokens.plan_again(row.job_id, token, reason)
+            self._runs.forget_tokens(found)
+
+    def cancel(self, delivery: Delivery) -> bool:
+        """Close an item's job that no run waits for. Returns False if another run has come to wait for it."""
         row = self._jobs.get(delivery.job.job_id)
-        if row is None or self._others_wait(row):
-            return
+        if row is None:
+            return True
+        if self._others_wait(row):
+            return False
         closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=ITEM_CANCELLED), True, row.watchers)
-        if closed is not None and closed.state in FINAL:
-            self.count(closed)
+        if closed is None or closed.state not in FINAL:
+            return False
+        self.count(closed)
+        return True
+
+
+def latest_deadline(job: Job, row: JobRow) -> datetime:
+    """Return the job's deadline, or that of a run which has come to wait for it since, if it is later."""
+    return job.deadline if row.deadline is None else max(job.deadline, datetime.fromisoformat(row.deadline))

@@ -53,16 +53,6 @@ def too_late(job: Job) -> Error:
     )
 
 
-def outdated(job: Job) -> Error:
-    """Return the error of an item that was planned for a model or configuration that no worker runs any more."""
-    return Error(
-        code="Internal",
-        message=f"The pipeline was changed while {job.subject} waited: it was planned for {job.planned_for}.",
-        remedy="Retry what failed: it is planned for what is deployed now.",
-        retryable=True,
-    )
-
-
 def _deadline(job: Job) -> str:
     return f"The deadline of the request ({job.deadline:%Y-%m-%d %H:%M:%S %Z})"
 

@@ -4,11 +4,12 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum, auto
 
 from cosmos_batch.contract.job import Job
-from cosmos_batch.state.jobs import Stage
+from cosmos_batch.state.job_rows import Stage
 from cosmos_batch.worker.queue import Delivery
 
 StageObserver = Callable[[Stage, Job], None]
@@ -53,6 +54,11 @@ class JobRun:
     @property
     def job(self) -> Job:
         return self.delivery.job
+
+    def extend_deadline(self, deadline: datetime) -> None:
+        """Give the job until `deadline`, which is not earlier than its message says."""
+        job = self.job.model_copy(update={"deadline": deadline})
+        self.delivery = replace(self.delivery, job=job)
 
     @property
     def has_left_engine(self) -> bool:

@@ -25,13 +25,13 @@ from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, ItemFacts, JobRow, Jobs, Waiting, Workers
 from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
-from cosmos_batch.worker.callers import Callers
+from cosmos_batch.worker.callers import Callers, latest_deadline
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer, not_stored
 from cosmos_batch.worker.costs import facts_of
 from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
 from cosmos_batch.worker.inputs import prepare, wait_for_disk
-from cosmos_batch.worker.job_limits import outdated, refusal, server_timed_out, timed_out, too_late
+from cosmos_batch.worker.job_limits import refusal, server_timed_out, timed_out, too_late
 from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase, stage_reached
 from cosmos_batch.worker.outputs import JobOutputs, collect_outputs
 from cosmos_batch.worker.queue import Queue
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds until a result is stored again; doubled with each failure
-RECEIPTS_BEFORE_OUTDATED = 5  # of an item that was planned for another deployment
+RECEIPTS_BEFORE_PLANNED_AGAIN = 5  # of an item that was planned for another deployment
 
 UNPLANNED = Error(
     code="Internal",
@@ -167,17 +167,22 @@ class Runner:
         return RunEnd.NOT_DECIDED
 
     async def _pass_on_item(self, run: JobRun) -> RunEnd:
-        """Leave an item of a run to another worker; after some receipts, fail it with an error that may pass.
+        """Leave an item of a run to another worker; after some receipts, have it planned for what is deployed now.
 
-        No state of an execution waits for an item alone, so nothing can plan it again but the run that asks once more.
-        While a deployment is under way `scale` soon finds out which workers are outdated.
+        While a deployment is under way `scale` soon finds out which workers are outdated. The note that the message was
+        sent is removed before it is deleted, so that the feeding of the item's shard sends another one.
         """
-        if run.delivery.receipts < RECEIPTS_BEFORE_OUTDATED:
+        job_id = run.job.job_id
+        row = await asyncio.to_thread(self.jobs.get, job_id)
+        early = run.delivery.receipts < RECEIPTS_BEFORE_PLANNED_AGAIN
+        if early or row is None or not await asyncio.to_thread(self.jobs.unsent, job_id):
             seconds = self.environment.worker.seen_seconds
             await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle, seconds)
             return RunEnd.NOT_DECIDED
-        await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, outdated(run.job))
-        return RunEnd.FAILED
+        reason = f"The item was planned for {run.job.planned_for}, which no worker runs any more."
+        await asyncio.to_thread(self.callers.plan_again, row, reason)
+        await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
+        return RunEnd.NOT_DECIDED
 
     def _read_row(self, run: JobRun) -> JobRow | None:
         """Return the job's row, with an attempt that a lost worker left open settled.
@@ -188,9 +193,8 @@ class Runner:
         state = self.callers.state(run.delivery)
         row = self.jobs.get(run.job.job_id)
         undecided = row is None or row.winner is None
-        if undecided and state == "gone":
+        if undecided and state == "gone" and self._end_unwanted(run):
             log.info("nobody waits for it", extra={"jobId": run.job.job_id})
-            self._end_unwanted(run)
         elif row is None:
             self.callers.report(run.delivery, Result(job_id=run.job.job_id, error=UNPLANNED))
         elif undecided and row.state in FINAL:
@@ -198,14 +202,18 @@ class Runner:
             self.callers.report(run.delivery, row.result or Result(job_id=row.job_id, error=UNPLANNED))
             self.callers.count(row)
         else:
+            if run.delivery.task_token is None:
+                run.extend_deadline(latest_deadline(run.job, row))
             return self.jobs.settle_lost(row)
         self.queue.delete(run.delivery.receipt_handle)
         return None
 
-    def _end_unwanted(self, run: JobRun) -> None:
-        """Close the job of an item that no run wants. The job of an execution is closed by `report`."""
-        if run.delivery.task_token is None:
-            self.callers.cancel(run.delivery)
+    def _end_unwanted(self, run: JobRun) -> bool:
+        """Close the job of an item that no run wants. Returns False if a run has come to wait for it meanwhile.
+
+        The job of an execution is closed by `report`.
+        """
+        return run.delivery.task_token is not None or self.callers.cancel(run.delivery)
 
     async def _serve(self, run: JobRun, alone: bool) -> RunEnd:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
@@ -393,13 +401,16 @@ class Runner:
             raise TaskGoneError
 
     async def _drop(self, run: JobRun) -> RunEnd:
-        if run.delivery.task_token is None and run.job.deadline <= datetime.now(UTC):
+        deadline = await asyncio.to_thread(self.callers.deadline, run.job)
+        if run.delivery.task_token is None and deadline <= datetime.now(UTC):
             await self._conclude(run, self.committer.fail, run.delivery, run.attempt_id, too_late(run.job))
             return RunEnd.FAILED
         log.info("nobody waits for it: the work is dropped", extra={"jobId": run.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, run.job.job_id, run.attempt_id)
-        await asyncio.to_thread(self._end_unwanted, run)
-        await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
+        if await asyncio.to_thread(self._end_unwanted, run):
+            await asyncio.to_thread(self.queue.delete, run.delivery.receipt_handle)
+        else:
+            await asyncio.to_thread(self.queue.give_back, run.delivery.receipt_handle)
         return RunEnd.NOT_DECIDED
 
     async def _give_back(self, run: JobRun) -> None:

@@ -81,7 +81,7 @@ def _create_feed(
     allow_objects(feed, storage.state, "runs/*/planned/*", "PutObject")
     allow_objects(feed, storage.state, "requests/*", "GetObject", "PutObject")
     allow_list(feed, storage.state, "runs/")
-    storage.table.grant_calls(feed, "GetItem", "PutItem", "Query", "UpdateItem")
+    storage.table.grant_calls(feed, "GetItem", "PutItem", "UpdateItem")
     allow(feed, ["sqs:SendMessage"], [nudges.queue_arn, *(pipeline.queue.queue.queue_arn for pipeline in pipelines)])
     allow_parameters(feed, pipelines)
     return feed

@@ -11,6 +11,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
+from cosmos_batch.contract.job import PLAN_AGAIN
 from infra.constructs.permissions import SHARDS
 
 # An item waits nine days at most (`lambdas/runs/item_planner.py`): SQS keeps its message for ten.
@@ -21,6 +22,8 @@ EVERYTHING = ["States.ALL"]
 REFUSED = "Failure"  # the exception by which a function refuses a request; it would refuse it again
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 ATTEMPTS = 8
+# How often the items of one shard may be planned again because of deployments; each takes some events of 25,000.
+DEPLOYMENTS = 1000
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class RunStates(Construct):
             result_path=sfn.JsonPath.DISCARD,
         )
         fed.add_retry(errors=[REFUSED, "States.Timeout"], max_attempts=0)
+        _retry(fed, [PLAN_AGAIN], DEPLOYMENTS)
         _retry(fed, EVERYTHING)
         collected = self._call("Collect", functions.collect, {"shard.$": "$.shard"})
         broken = self._call("CollectBroken", functions.collect, {"shard.$": "$.shard", "error.$": "$.error"})
@@ -166,11 +170,11 @@ class RunStates(Construct):
         return sfn.Choice(self, f"{name}Ended").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
 
 
-def _retry(call: tasks.LambdaInvoke, errors: list[str]) -> None:
+def _retry(call: tasks.LambdaInvoke, errors: list[str], attempts: int = ATTEMPTS) -> None:
     call.add_retry(
         errors=errors,
         interval=Duration.seconds(2),
-        max_attempts=ATTEMPTS,
+        max_attempts=attempts,
         max_delay=Duration.minutes(5),
         backoff_rate=2,
         jitter_strategy=sfn.JitterType.FULL,

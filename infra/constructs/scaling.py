@@ -50,18 +50,21 @@ class Scaling(Construct):
         # For the jobs of a queue whose workers cannot start, and for shards of runs whose last answer was lost.
         allow(scale, ["states:SendTaskFailure"], [machine.state_machine_arn])
         allow_shard_answers(scale, machine)
-        allow_objects(scale, storage.state, "runs/*/planned/*", "GetObject")
+        for objects in ("runs/*/planned/*", "runs/*/run.json"):
+            allow_objects(scale, storage.state, objects, "GetObject")
+        _allow_pipelines(scale, pipelines)
         for pipeline in pipelines:
-            _allow_pipeline(scale, pipeline)
             nudges.send_batch_events(pipeline.id, pipeline.compute.queue)
         nudges.invoke(scale)
 
 
-def _allow_pipeline(scale: iam.IGrantable, pipeline: PipelineResources) -> None:
-    definition = pipeline.worker.definition.job_definition_arn
-    allow(scale, ["batch:SubmitJob"], [pipeline.compute.queue.job_queue_arn, definition])
+def _allow_pipelines(scale: iam.IGrantable, pipelines: Sequence[PipelineResources]) -> None:
+    """Allow the calls for each pipeline, in two statements for all: an inline policy has 10,240 characters."""
+    definitions = [pipeline.worker.definition.job_definition_arn for pipeline in pipelines]
+    job_queues = [pipeline.compute.queue.job_queue_arn for pipeline in pipelines]
+    allow(scale, ["batch:SubmitJob"], [*job_queues, *definitions])
     allow(
         scale,
-        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage"],
-        [pipeline.queue.queue.queue_arn],
+        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"],
+        [pipeline.queue.queue.queue_arn for pipeline in pipelines],
     )

@@ -13,7 +13,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
-from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects, allow_shard_answers
+from infra.constructs.permissions import SHARDS, allow, allow_key, allow_list, allow_objects, allow_shard_answers
 from infra.stacks.storage import CACHES, StorageStack
 
 MODEL_STORE = "/mnt/models"
@@ -72,6 +72,8 @@ class Worker(Construct):
         """Allow the worker to answer task tokens of our state machine, and those of shards of runs."""
         machine.grant_task_response(self.role)
         allow_shard_answers(self.role, machine)
+        # On which the shard's state has its items planned again, for what is deployed now.
+        allow(self.role, ["states:SendTaskFailure"], [f"{machine.state_machine_arn}/{SHARDS}"])
 
     def _container(
         self, environment: dict[str, str], storage: StorageStack, image: ecs.ContainerImage

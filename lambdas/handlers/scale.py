@@ -39,6 +39,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     if event.get("sweep"):
         for pipeline in pipelines:
             nudge_to_look(environment().nudge_queue_url, pipeline.id)
-        sweep_runs(state_table(environment().state_table), environment().state_bucket)
+        queues = {pipeline.id: pipeline.queue_url for pipeline in pipelines}
+        sweep_runs(state_table(environment().state_table), environment().state_bucket, queues)
         return {}
     return batch_failures(scale_pipelines(event["Records"], pipelines, environment()))

@@ -1,14 +1,17 @@
-"""Fail waiting jobs that no worker will do: those of a queue whose workers cannot start, and dead letters."""
+"""End the wait of jobs that no worker will do: those of a queue whose workers cannot start, and dead letters.
+
+The job of an execution fails. The items of a run are put back instead, and the run is held until a person resumes it.
+"""
 
 import json
 from typing import NamedTuple
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import JobRow, Jobs, Runs, Table
+from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Table, Watcher
 from lambdas.clients import client
 from lambdas.log import log
-from lambdas.runs.shard_ends import count_and_answer
+from lambdas.runs.shard_ends import count_and_answer, park_shard
 from lambdas.step_functions import send_failure
 
 RECEIVED_AT_ONCE = 10
@@ -68,14 +71,13 @@ def refuse_message(body: str, error: Error, table: Table) -> bool:
     TaskTimedOut, and it drops the job. If it commits before its next heartbeat, the document stays, but its answer is
     ignored: the caller gets this failure only, as when a person stops an execution at the last moment.
 
-    An item of a run is closed first and counted then, and its run is held: the rest of it can wait for the cause to be
-    removed. Another run asks again what failed so.
+    An item of a run does not fail: it waits for the cause to be removed, and its runs are held.
     """
     job_id, token, run = read_message(body)
     jobs = Jobs(table)
     row = jobs.get(job_id)
     if token is None and run is not None:
-        return row is None or (row.state != "COMMITTED" and _refuse_item(row, run, error, table))
+        return row is None or _put_back(row, error, table)
     if row is not None and row.state == "COMMITTED":
         return False
     reason = error if row is None or row.result is None else row.result.error
@@ -86,12 +88,24 @@ def refuse_message(body: str, error: Error, table: Table) -> bool:
     return True
 
 
-def _refuse_item(row: JobRow, run: str, error: Error, table: Table) -> bool:
-    runs = Runs(table)
-    runs.hold(run, f"{error.message} {error.remedy}")
-    refused = Result(job_id=row.job_id, error=error.model_copy(update={"retryable": True}))
-    count_and_answer(Jobs(table).close(row.job_id, refused, cancelled=False), runs)
-    log("refused a waiting item", jobId=row.job_id, run=run, code=error.code)
+def _put_back(row: JobRow, error: Error, table: Table) -> bool:
+    """Hold the runs that wait for an item, whose message is deleted then. Return False if a worker may still have it.
+
+    The shards that wait for the item are parked. When a run goes on, it feeds them again, and what is not noted as sent
+    is sent then. The note is removed first: after a crash in between, the message is received again.
+    """
+    jobs, runs = Jobs(table), Runs(table)
+    if row.state in FINAL:
+        count_and_answer(row, runs)
+        return True
+    jobs.settle_lost(row)
+    if not jobs.unsent(row.job_id):
+        return False
+    for watcher in map(Watcher.parse, row.watchers):
+        if runs.get(watcher.run) is None or runs.hold(watcher.run, f"{error.message} {error.remedy}").stops:
+            continue  # its end closes what it waits for
+        park_shard(watcher.run, watcher.shard, runs, jobs)
+    log("put back an item that no worker can do now", jobId=row.job_id, code=error.code)
     return True
 
 

@@ -4,15 +4,27 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result, Usage
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS
 from cosmos_batch.contract.runs import ITEM_CANCELLED, PlannedItem, ResultLine
-from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
-from cosmos_batch.state.item_ends import end_of
+from cosmos_batch.state import (
+    FINAL,
+    ItemEnd,
+    JobEnd,
+    JobRow,
+    Jobs,
+    RunRow,
+    Runs,
+    ShardFacts,
+    ShardRow,
+    Table,
+    Watcher,
+    end_of,
+)
 from lambdas.clients import client
 from lambdas.log import log
 from lambdas.runs.duration_histogram import class_of
@@ -28,6 +40,13 @@ NOT_ENDED = Error(
     retryable=True,
 )
 
+TOO_LATE = Error(
+    code="TimedOut",
+    message="The deadline passed before the item was done.",
+    remedy="Ask again with a later deadline; see the workers of its pipeline with `cosmos-batch status`.",
+    retryable=True,
+)
+
 
 def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucket: str) -> bool:
     """Write the tables' lines of a shard and note its end. Returns False where there is nothing to collect.
@@ -39,7 +58,7 @@ def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucke
     row, run_row = runs.shard(run, shard), runs.get(run)
     if run_row is None:
         return False
-    if row is None or row.state == "SKIPPED" or not row.planned_by:
+    if row is None or (row.state == "SKIPPED" and not row.done):
         return False
     if row.state == "ENDED":
         return True
@@ -59,7 +78,7 @@ class Collector:
         self._objects = objects
 
     def collect(self, error: Error | None) -> None:
-        items = self._items(error or (ITEM_CANCELLED if self._run.stops else NOT_ENDED))
+        items = self._items(error)
         with ThreadPoolExecutor(THREADS) as pool:
             rows = list(pool.map(lambda item: None if item.job is None else self._jobs.get(item.job.job_id), items))
             if not self._row.complete:
@@ -70,34 +89,43 @@ class Collector:
         bad = [line for line in lines if line.error is not None]
         self._objects.write_results(RESULTS, self._row.shard, [_text(line) for line in good])
         self._objects.write_results(ERRORS, self._row.shard, [_text(line) for line in bad])
-        if self._runs.end_shard(self._row.run, self._row.shard, facts_of(lines)):
+        if self._runs.end_shard(self._row.run, self._row.shard, facts_of(lines)) and self._row.state != "SKIPPED":
             self._jobs.count_waiting(self._row.pipeline, -self._row.jobs, -self._row.weight)
         log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))
 
-    def _items(self, error: Error) -> list[PlannedItem]:
+    def _items(self, error: Error | None) -> list[PlannedItem]:
         """Return the planned items; if the feeding ended before they were planned, all of them with an error."""
-        assert self._row.planned_by is not None, "a shard that is fed has the name of its execution"
-        planned = self._objects.planned(self._row.planned_by, self._row.shard)
+        planned = None if self._row.planned_by is None else self._objects.planned(self._row.planned_by, self._row.shard)
         if planned is not None:
             return list(planned)
-        return [PlannedItem(item=item, error=error) for item in self._objects.items(self._row.shard)]
+        reason = self._reason(error)
+        return [PlannedItem(item=item, error=reason) for item in self._objects.items(self._row.shard)]
+
+    def _reason(self, error: Error | None) -> Error:
+        """Return why items have not ended, where `error` is why their shard could not be waited for."""
+        return ITEM_CANCELLED if self._run.state == "CANCELLED" else error or NOT_ENDED
 
     def _end_the_rest(self, items: list[PlannedItem], rows: list[JobRow | None], error: Error | None) -> None:
         """Count every item that was not counted, and close the job of one that has not ended, unless others wait."""
-        reason = ITEM_CANCELLED if self._run.stops else error or NOT_ENDED
+        reason = self._reason(error)
         ends: dict[int, ItemEnd] = {}
         for index, row in enumerate(rows):
             if index in self._row.ended:
                 continue
-            if row is not None and row.state not in FINAL:
+            watcher = self._watcher(index)
+            if row is not None and row.state not in FINAL and row.concerns(watcher):
                 row = rows[index] = self._close(row, reason)
-            if row is not None and row.state in FINAL:
-                ends[index] = end_of(row, self._row.run)
+            end = None if row is None else row.end_for(watcher)
+            if end is not None:
+                ends[index] = end_of(end, watcher)
             else:
                 ends[index] = ItemEnd("cancelled" if reason.code == "Cancelled" else "failed")
                 items[index] = items[index].model_copy(update={"job": None, "error": items[index].error or reason})
                 rows[index] = None
         self._runs.count(self._row.run, self._row.shard, ends)
+
+    def _watcher(self, index: int) -> Watcher:
+        return Watcher(self._row.run, self._row.shard, index)
 
     def _close(self, row: JobRow, reason: Error) -> JobRow:
         """Close a job that only runs that have stopped, or this shard, wait for. Returns the row as it is then."""
@@ -120,23 +148,31 @@ class Collector:
             "prompt": item.item.prompt,
             "variant": item.item.variant,
         }
-        if row is None or row.result is None:
-            return ResultLine(**line, error=item.error or NOT_ENDED)
-        reused = index in self._row.reused_items
-        pays = row.paid_by == self._row.run and not reused
+        end = None if row is None else self._end_in(row, index)
+        if end is None or end.result is None:
+            is_late = item.job is not None and item.job.deadline <= datetime.now(UTC)
+            return ResultLine(**line, error=item.error or (TOO_LATE if is_late else NOT_ENDED))
+        counted = end_of(end, self._watcher(index))
         line |= {
-            "seconds": _seconds(row),
-            "gpu_seconds": row.gpu_seconds if pays else 0.0,
-            "dollars": row.dollars if pays else 0.0,
-            "reused": reused,
+            "seconds": _seconds(end),
+            "gpu_seconds": counted.gpu_seconds,
+            "dollars": counted.dollars,
+            "reused": counted.reused,
         }
-        if row.result.error is not None:
-            return ResultLine(**line, error=row.result.error)
-        return ResultLine(**{**line, **self._answer(item, row, row.result)})
+        if end.result.error is not None:
+            return ResultLine(**line, error=end.result.error)
+        return ResultLine(**{**line, **self._answer(item, end, end.result)})
 
-    def _answer(self, item: PlannedItem, row: JobRow, result: Result) -> dict[str, Any]:
+    def _end_in(self, row: JobRow, index: int) -> JobEnd | None:
+        """Return the end that an item has in its job's row; the last one if an older release noted no end for it."""
+        found = row.end_for(self._watcher(index))
+        if found is None and index in self._row.reused_items and row.state in FINAL:
+            return row
+        return found
+
+    def _answer(self, item: PlannedItem, end: JobEnd, result: Result) -> dict[str, Any]:
         """Return what a line tells of the answer; it is read from the document in the state bucket."""
-        key = f"jobs/{row.job_id}/{row.winner}/document.json"
+        key = f"jobs/{result.job_id}/{end.winner}/document.json"
         document = json.loads(client("s3").get_object(Bucket=self._objects.bucket, Key=key)["Body"].read())
         answer: dict[str, Any] = {
             "model": document.get("model"),
@@ -148,7 +184,7 @@ class Collector:
             "notes": document.get("notes", []),
             "usage": None if result.usage is None else Usage.model_validate(result.usage.model_dump()),
         }
-        is_kept = not row.document.endswith("/table") and bool(result.outputs)
+        is_kept = not end.document.endswith("/table") and bool(result.outputs)
         if is_kept:
             answer["document"] = result.outputs[0].uri
             answer["outputs"] = result.outputs if len(result.outputs) > 1 else []
@@ -160,7 +196,14 @@ def facts_of(lines: list[ResultLine]) -> ShardFacts:
     errors = Counter(line.error.code for line in lines if line.error is not None)
     seconds = Counter(class_of(line.seconds) for line in lines if line.seconds is not None and not line.reused)
     used = [line.usage for line in lines if line.usage is not None and not line.reused]
+    cancelled = errors["Cancelled"]
     return ShardFacts(
+        succeeded=len(lines) - errors.total(),
+        failed=errors.total() - cancelled,
+        cancelled=cancelled,
+        reused=sum(line.reused for line in lines),
+        gpu_seconds=round(sum(line.gpu_seconds or 0.0 for line in lines), 6),
+        dollars=round(sum(line.dollars or 0.0 for line in lines), 9),
         errors={str(code): number for code, number in errors.items()},
         prompt_tokens=sum(usage.prompt_tokens for usage in used),
         completion_tokens=sum(usage.completion_tokens for usage in used),
@@ -169,11 +212,11 @@ def facts_of(lines: list[ResultLine]) -> ShardFacts:
 
 
 def unfinished(run: str, runs: Runs) -> Iterator[ShardRow]:
-    """Yield the shards of a run that were fed and have not ended."""
-    return (row for row in runs.shards(run) if row.state in ("FEEDING", "RUNNING"))
+    """Yield the shards of a run that have not ended, unless none of their items has."""
+    return (row for row in runs.shards(run) if row.state != "ENDED" and (row.state != "SKIPPED" or row.done))
 
 
-def _seconds(row: JobRow) -> float | None:
+def _seconds(row: JobEnd) -> float | None:
     """Return the seconds from a job's start in a worker until it was committed."""
     if "started" not in row.stages or "committed" not in row.stages:
         return None

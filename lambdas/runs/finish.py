@@ -69,7 +69,7 @@ def finish_run(
     if row is None or row.execution_arn != execution_arn:
         return None
     if row.state in ("RUNNING", "STARTING") and error is not None:
-        row = row.model_copy(update={"state": "FAILED", "reason": f"{error.message} {error.remedy}"})
+        row = runs.fail(run, f"{error.message} {error.remedy}")  # first, so that a shard fed this moment sees it
     if row.state in ("CANCELLED", "FAILED"):
         for shard in unfinished(run, runs):
             collect_shard(run, shard.shard, error, table, bucket)

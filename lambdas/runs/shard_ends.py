@@ -1,9 +1,9 @@
-"""Tell the states that wait for a shard that all of its items have ended."""
+"""Tell the states that wait for a shard that all of its items have ended, or that it has to wait for a person."""
 
 import json
 from collections.abc import Iterable
 
-from cosmos_batch.state import JobRow, Runs, ShardRow, count_item
+from cosmos_batch.state import JobRow, Jobs, Runs, ShardRow, count_item
 from lambdas.step_functions import send_success
 
 
@@ -18,3 +18,13 @@ def count_and_answer(row: JobRow | None, runs: Runs) -> None:
     """Count a job that has ended in the shards whose items wait for it, and answer those that are complete."""
     if row is not None:
         answer_shards(count_item(row, runs))
+
+
+def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
+    """Let nobody wait for a shard that is in flight, until its run goes on. Its items keep what has become of them."""
+    row = runs.park(run, shard)
+    if row is None:
+        return
+    jobs.count_waiting(row.pipeline, -row.jobs, -row.weight)
+    answer_shards([row])
+    runs.forget_tokens(row)

@@ -1,14 +1,15 @@
 """Sweep the runs that have not ended: answer shards whose last answer was lost, and count what was never counted."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import FINAL, JobRow, Jobs, RunRow, Runs, ShardRow, Table
-from cosmos_batch.state.item_ends import end_of
+from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardRow, Table, Watcher, count_item, end_of
 from lambdas.log import log, log_fault
+from lambdas.runs.item_messages import Unsent, send_jobs
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import answer_shards
 
@@ -25,25 +26,25 @@ NEVER_DELIVERED = Error(
 )
 
 
-def sweep_runs(table: Table, bucket: str) -> None:
-    """Sweep every run that has not ended. A fault with one run does not keep the others from being swept."""
+def sweep_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
+    """Sweep every run that has not ended. A fault with one run does not keep the others from being swept.
+
+    `queue_urls` are the queues of the enabled pipelines, by the pipeline's id.
+    """
     runs = Runs(table)
     for run in runs.active():
         try:
-            for shard in _waiting(run, runs):
-                _sweep_shard(run, shard, table, bucket)
+            for shard in runs.in_flight(run):
+                if shard.task_tokens:
+                    _sweep_shard(run, shard, ShardSweep(shard, table, bucket, queue_urls))
         except Exception as fault:
             log_fault("run not swept", fault, run=run.id)
 
 
-def _waiting(run: RunRow, runs: Runs) -> Iterator[ShardRow]:
-    return (shard for shard in runs.shards(run.id) if shard.state in ("FEEDING", "RUNNING") and shard.task_tokens)
-
-
-def _sweep_shard(run: RunRow, shard: ShardRow, table: Table, bucket: str) -> None:
+def _sweep_shard(run: RunRow, shard: ShardRow, stalled: "ShardSweep") -> None:
     """Answer a shard that is complete or whose run has stopped; count what is missing in a stalled one."""
     if shard.state == "RUNNING" and not shard.complete and not run.stops and _is_stalled(shard):
-        shard = _recount(shard, table, bucket)
+        shard = stalled.recount()
     if shard.complete or run.stops:
         answer_shards([shard])
         log("shard answered by the sweep", run=shard.run, shard=shard.shard)
@@ -54,25 +55,68 @@ def _is_stalled(shard: ShardRow) -> bool:
     return datetime.now(UTC) - counted_at >= STALLED
 
 
-def _recount(shard: ShardRow, table: Table, bucket: str) -> ShardRow:
-    """Count the items that have ended and were not counted, and fail those whose deadline has passed unnoticed."""
-    jobs, runs = Jobs(table), Runs(table)
-    planned = RunObjects(bucket, shard.run).planned(shard.planned_by or "", shard.shard)
-    missing = {
-        index: item.job for index, item in enumerate(planned or ()) if item.job is not None and index not in shard.ended
-    }
-    with ThreadPoolExecutor(THREADS) as pool:
-        rows = pool.map(lambda job: _ended(jobs.get(job.job_id), job.deadline, jobs), missing.values())
-        ends = {index: end_of(row, shard.run) for index, row in zip(missing, rows, strict=True) if row is not None}
-    if ends:
-        log("counted by the sweep", run=shard.run, shard=shard.shard, items=len(ends))
-        return runs.count(shard.run, shard.shard, ends) or shard
-    runs.looked_at(shard.run, shard.shard)
-    return shard
+class ShardSweep:
+    """Looks at each item of one shard that has not ended."""
 
+    def __init__(self, shard: ShardRow, table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
+        self._shard = shard
+        self._jobs, self._runs = Jobs(table), Runs(table)
+        self._objects = RunObjects(bucket, shard.run)
+        self._queue_url = queue_urls.get(shard.pipeline)
 
-def _ended(row: JobRow | None, deadline: datetime, jobs: Jobs) -> JobRow | None:
-    """Return the row of a job that has ended, or that is ended now because its deadline is long over."""
-    if row is not None and row.state not in FINAL and datetime.now(UTC) - deadline >= LATE:
-        row = jobs.close(row.job_id, Result(job_id=row.job_id, error=NEVER_DELIVERED), cancelled=False)
-    return row if row is not None and row.state in FINAL else None
+    def recount(self) -> ShardRow:
+        """Count items that have ended unnoticed, fail those whose deadline has passed, and send what is not sent."""
+        shard = self._shard
+        planned = None if shard.planned_by is None else self._objects.planned(shard.planned_by, shard.shard)
+        missing = [
+            (index, item.job)
+            for index, item in enumerate(planned or ())
+            if item.job is not None and index not in shard.ended
+        ]
+        with ThreadPoolExecutor(THREADS) as pool:
+            looked = list(pool.map(lambda one: self._look_at(*one), missing))
+        self._send([found for found in looked if isinstance(found, Unsent)])
+        numbered = zip(missing, looked, strict=True)
+        ends = {index: found for (index, _), found in numbered if isinstance(found, ItemEnd)}
+        if ends:
+            log("counted by the sweep", run=shard.run, shard=shard.shard, items=len(ends))
+            return self._runs.count(shard.run, shard.shard, ends) or shard
+        self._runs.looked_at(shard.run, shard.shard)
+        return shard
+
+    def _look_at(self, index: int, job: Job) -> ItemEnd | Unsent | None:
+        """Return the end of an item, or its job if that has to be sent; None where a worker does it or will do it."""
+        watcher = Watcher(self._shard.run, self._shard.shard, index)
+        row = self._jobs.get(job.job_id)
+        if row is None or not (row.concerns(watcher) or row.end_for(watcher)):
+            return None  # the feeding of the shard is not over
+        if row.end_for(watcher) is None:
+            row = self._after_deadline(row, watcher, job)
+        if row is None:
+            return ItemEnd("failed")
+        end = row.end_for(watcher)
+        if end is not None:
+            return end_of(end, watcher)
+        return None if row.is_sent else Unsent(job, row)
+
+    def _after_deadline(self, row: JobRow, watcher: Watcher, job: Job) -> JobRow | None:
+        """Return the row of a job in flight, which is closed if its deadline is long over.
+
+        Where another run that waits for the job gives it more time, this item alone ends, and None is returned.
+        """
+        now = datetime.now(UTC)
+        latest = job.deadline if row.deadline is None else datetime.fromisoformat(row.deadline)
+        if now - latest >= LATE:
+            result = Result(job_id=row.job_id, error=NEVER_DELIVERED)
+            row = self._jobs.close(row.job_id, result, cancelled=False) or row
+            if row.state in FINAL:
+                answer_shards(count_item(row, self._runs))
+            return row
+        is_late = now >= job.deadline and latest > job.deadline
+        return None if is_late and self._jobs.leave(row.job_id, watcher) else row
+
+    def _send(self, unsent: list[Unsent]) -> None:
+        """Send jobs of which nobody has noted that they were sent; not where their pipeline is not enabled."""
+        if unsent and self._queue_url is not None:
+            send_jobs(self._queue_url, self._objects.request(), unsent, self._jobs)
+            log("sent by the sweep", run=self._shard.run, shard=self._shard.shard, items=len(unsent))

@@ -240,7 +240,7 @@ def test_no_terminal_gets_no_control_characters() -> None:
 def test_stages_are_those_of_the_state_table() -> None:
     from typing import get_args
 
-    from cosmos_batch.state.jobs import Stage
+    from cosmos_batch.state.job_rows import Stage
 
     assert set(job_snapshot._JOB_STAGES.values()) <= set(get_args(Stage))
 

@@ -7,7 +7,10 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.responses import DynamoHandler
 
+from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Table
 
 KEY_SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
@@ -20,7 +23,9 @@ def client() -> Any:
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
+    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
+    monkeypatch.setattr(DynamoType, "__add__", dynamodb.added)
     with mock_aws():
         client().create_table(
             TableName="state", KeySchema=KEY_SCHEMA, AttributeDefinitions=KEY_TYPES, BillingMode="PAY_PER_REQUEST"

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cosmos_batch.contract.runs import ShardRef
-from cosmos_batch.state import ConditionFailed, ItemEnd, RunRow, Runs, ShardRow, Table, Watcher
+from cosmos_batch.state import ConditionFailed, ItemEnd, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
 
 REF = ShardRef(run="r1", shard="00000", pipeline="cosmos-reason2-2b", items=4)
 GOOD, BAD = ItemEnd("succeeded", gpu_seconds=1.5, dollars=0.25), ItemEnd("failed")
@@ -67,8 +67,8 @@ def test_many_ends_in_one_call_leave_out_those_that_were_counted(runs: Runs) -> 
 
 def test_nothing_is_counted_in_a_shard_that_has_ended_or_that_never_was(fed: Runs) -> None:
     fed.count("r1", "00000", {0: GOOD})
-    assert fed.end_shard("r1", "00000")
-    assert not fed.end_shard("r1", "00000")
+    assert fed.end_shard("r1", "00000", ShardFacts(succeeded=1))
+    assert not fed.end_shard("r1", "00000", ShardFacts(succeeded=1))
     ended = fed.count("r1", "00000", {1: GOOD})
     assert ended is not None
     assert (ended.state, ended.succeeded, ended.ended, ended.task_tokens) == ("ENDED", 1, set(), set())
@@ -80,17 +80,48 @@ def test_a_second_state_that_waits_for_a_shard_gets_its_token_kept(fed: Runs) ->
     assert (row.state, row.task_tokens, row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
 
 
-def test_a_skipped_shard_is_fed_when_the_run_goes_on(runs: Runs) -> None:
-    assert runs.feed(REF, "token", 0.0).state == "FEEDING"
-    assert runs.skip("r1", "00000").task_tokens == set()
-    assert runs.feed(REF, "next", 0.0).state == "FEEDING"
-    assert runs.fed("r1", "00000", 4, 4.0).state == "RUNNING"
-    assert runs.skip("r1", "00000").state == "RUNNING"
-    assert [row.shard for row in runs.shards("r1")] == ["00000"]
+def test_a_parked_shard_is_fed_when_the_run_goes_on(fed: Runs) -> None:
+    fed.count("r1", "00000", {0: GOOD})
+    parked = fed.park("r1", "00000")
+    assert parked is not None
+    assert (parked.state, parked.task_tokens, parked.jobs) == ("SKIPPED", {"token"}, 4)
+    fed.forget_tokens(parked)
+    assert fed.park("r1", "00000") is None, "only once"
+    row = fed.feed(REF, "next", 0.0)
+    assert (row.state, row.task_tokens, row.succeeded, row.ended) == ("FEEDING", {"next"}, 1, {0})
+    assert fed.fed("r1", "00000", 3, 3.0).state == "RUNNING"
+
+
+def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Runs) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        reserved = list(pool.map(lambda number: runs.reserve("r1", f"{number:05}", 0.3, budget=1.0), range(24)))
+    row = runs.get("r1")
+    assert row is not None
+    assert (sum(reserved), len(row.reservations)) == (3, 3)
+    assert row.charged_dollars == pytest.approx(0.9)
+
+
+def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cost_once(fed: Runs) -> None:
+    def charged() -> float:
+        row = fed.get("r1")
+        assert row is not None
+        return row.charged_dollars
+
+    assert fed.reserve("r1", "00000", 2.0, budget=2.0)
+    assert fed.reserve("r1", "00000", 2.0, budget=2.0), "its reservation allows it"
+    assert not fed.reserve("r1", "00001", 0.1, budget=2.0)
+    fed.count("r1", "00000", {0: GOOD, 1: GOOD})
+    fed.park("r1", "00000")
+    assert charged() == 0.5
+    assert fed.reserve("r1", "00000", 1.0, budget=2.0)
+    fed.feed(REF, "next", 1.0)
+    fed.end_shard("r1", "00000", ShardFacts(succeeded=4, dollars=1.25))
+    fed.end_shard("r1", "00000", ShardFacts(succeeded=4, dollars=1.25))
+    assert charged() == 1.25, "what the parked part had cost is not counted twice"
 
 
 def test_an_ended_shard_stays_ended_when_it_is_fed_again(fed: Runs) -> None:
-    fed.end_shard("r1", "00000")
+    fed.end_shard("r1", "00000", ShardFacts())
     assert fed.feed(REF, "late", 0.0).state == "ENDED"
     assert shard(fed).task_tokens == set()
 

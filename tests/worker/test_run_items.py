@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract.identity import Identity
+from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.state import JobRow, Watcher
 from cosmos_batch.worker import callers, costs, runner
+from cosmos_batch.worker.queue import Delivery
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import Counting
 
@@ -145,19 +147,49 @@ def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the
     assert row(bench, "item-a").state == "SUCCEEDED"
 
 
-def test_an_item_that_was_planned_for_another_deployment_fails_after_some_receipts(
+def test_an_item_that_was_planned_for_another_deployment_is_planned_again_after_some_receipts(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "RECEIPTS_BEFORE_OUTDATED", 1)
+    monkeypatch.setattr(runner, "RECEIPTS_BEFORE_PLANNED_AGAIN", 1)
     bench.feed("r", items=1)
     other = Identity(model="m", engine="scripted", configuration="another")
     bench.send_item(bench.job("item-a", create=False, planned_for=other), Watcher("r", "00000", 0))
     bench.worker().run()
-    result = row(bench, "item-a").result
-    assert result is not None and result.error is not None
-    assert (result.error.code, result.error.retryable) == ("Internal", True)
-    assert "another" in result.error.message
-    assert bench.shard("r").failed == 1
+    [answer] = bench.stepfunctions.calls_of("failure")
+    assert (answer["taskToken"], answer["error"]) == ("shard-of-r", PLAN_AGAIN)
+    assert (row(bench, "item-a").state, row(bench, "item-a").is_sent) == ("PLANNED", False)
+    assert (bench.shard("r").done, bench.shard("r").task_tokens) == (0, set())
+
+
+def test_an_item_has_until_the_deadline_of_a_run_that_joined_later(bench: Bench) -> None:
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    early = bench.job("item-a", create=False, deadline=datetime.now(UTC) - timedelta(seconds=1))
+    later = early.model_copy(update={"deadline": datetime.now(UTC) + timedelta(hours=1)})
+    bench.send_item(early, Watcher("r1", "00000", 0))
+    bench.jobs.watch(later, Watcher("r2", "00000", 0), retry=False)
+    bench.worker().run()
+    assert row(bench, "item-a").state == "SUCCEEDED"
+    assert [bench.shard(run).succeeded for run in ("r1", "r2")] == [1, 1]
+
+
+def test_a_message_of_a_cancelled_run_is_kept_if_another_run_joins_at_that_moment(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    job = bench.job("item-a", create=False)
+    bench.send_item(job, Watcher("r1", "00000", 0))
+    bench.runs.cancel("r1", "by a person")
+    cancel = callers.Callers.cancel
+
+    def join_first(self: callers.Callers, delivery: Delivery) -> bool:
+        bench.jobs.watch(job, Watcher("r2", "00000", 0), retry=False)
+        return cancel(self, delivery)
+
+    monkeypatch.setattr(callers.Callers, "cancel", join_first)
+    bench.worker().run()
+    assert bench.shard("r2").succeeded == 1
 
 
 def test_an_item_counts_its_share_of_the_gpus_and_their_price(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

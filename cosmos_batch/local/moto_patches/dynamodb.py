@@ -1,11 +1,14 @@
-"""DynamoDB: atomic requests, and tables that an update of their stack does not empty."""
+"""DynamoDB: atomic requests, sums of numbers of any size, and tables that an update of their stack does not empty."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
 
 import threading
+from decimal import Decimal
 from typing import Any
 
+from moto.dynamodb.exceptions import IncorrectDataType
+from moto.dynamodb.models.dynamo_type import DDBType, DynamoType
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
@@ -33,6 +36,23 @@ def serve_alone(self: DynamoHandler) -> Any:
     """Serve a request while no other one is served, until its answer is text."""
     with _lock:
         return _moto_call_action(self)
+
+
+@patch(
+    "dynamodb.sums-of-small-numbers",
+    brings="A number is added to any other, however small.",
+    moto="Reads a number that it has written as 1E-7 as an integer, and fails.",
+    source="https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html",
+)
+def _add_exactly() -> None:
+    replace(DynamoType, "__add__", added)
+
+
+def added(self: DynamoType, other: DynamoType) -> DynamoType:
+    """Return the sum of two numbers, written without an exponent."""
+    if not (self.is_number() and other.is_number()):
+        raise IncorrectDataType
+    return DynamoType({DDBType.NUMBER: f"{Decimal(self.value) + Decimal(other.value):f}"})
 
 
 @patch(

@@ -18,7 +18,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state.jobs import Attempt, Waiting
+from cosmos_batch.state.job_rows import Attempt, Waiting
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
 from tests.cli.test_job_snapshot import run_through

@@ -131,15 +131,39 @@ def test_a_dead_letter_of_an_item_fails_it_in_its_shard_and_answers_that(cloud: 
     assert {answer["taskToken"] for answer in cloud.stepfunctions.answers} == {"shard-token"}
 
 
-def test_items_of_a_queue_without_workers_fail_and_hold_their_run(cloud: Cloud) -> None:
+def test_items_of_a_queue_without_workers_wait_and_hold_their_runs(cloud: Cloud) -> None:
     runs, jobs = Runs(cloud.table), Jobs(cloud.table)
-    runs.create(RunRow(id="r", state="RUNNING", items=2, started_at="2026-11-01T00:00:00Z"))
     job = make_job("item-1")
-    jobs.watch(job, Watcher("r", "00000", 0), retry=False)
-    runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=2), "shard-token", 0.0)
+    for run in ("r1", "r2"):
+        runs.create(RunRow(id=run, state="RUNNING", items=2, started_at="2026-11-01T00:00:00Z"))
+        runs.feed(ShardRef(run=run, shard="00000", pipeline=SMALL, items=2), f"token-of-{run}", 0.0)
+        jobs.sent(jobs.watch(job, Watcher(run, "00000", 0), retry=False)[1])
     reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
-    assert refuse_message(JobMessage(schema_version=5, run="r", job=job).model_dump_json(), reason, cloud.table)
-    run, row = runs.get("r"), jobs.get("item-1")
-    assert run is not None and row is not None and row.result is not None and row.result.error is not None
-    assert (run.state, run.reason) == ("HELD", "No licence. Accept it.")
-    assert (row.result.error.code, row.result.error.retryable) == ("ModelUnavailable", True)
+    assert refuse_message(JobMessage(schema_version=5, run="r1", job=job).model_dump_json(), reason, cloud.table)
+    row = jobs.get("item-1")
+    assert row is not None
+    assert (row.state, row.is_sent) == ("PLANNED", False), "whoever goes on sends it again"
+    for run in ("r1", "r2"):
+        found, shard = runs.get(run), runs.shard(run, "00000")
+        assert found is not None and shard is not None
+        assert (found.state, found.reason) == ("HELD", "No licence. Accept it.")
+        assert (shard.state, shard.failed, shard.task_tokens) == ("SKIPPED", 0, set())
+    assert {answer["taskToken"] for answer in cloud.stepfunctions.answers} == {"token-of-r1", "token-of-r2"}
+
+
+def test_an_item_whose_worker_was_lost_is_put_back_and_one_in_a_workers_hand_is_not(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    runs.create(RunRow(id="r", state="RUNNING", items=1, started_at="2026-11-01T00:00:00Z"))
+    job = make_job("item-1")
+    jobs.sent(jobs.watch(job, Watcher("r", "00000", 0), retry=False)[1])
+    jobs.open_attempt("item-1", Attempt(id="a", worker="w", solo=False))
+    message = JobMessage(schema_version=5, run="r", job=job).model_dump_json()
+    reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
+    with monkeypatch.context() as busy:
+        busy.setattr(Jobs, "settle_lost", lambda *_: None)
+        assert not refuse_message(message, reason, cloud.table)
+    assert refuse_message(message, reason, cloud.table)
+    row = jobs.get("item-1")
+    assert row is not None and (row.state, row.is_sent) == ("PLANNED", False)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.responses import DynamoHandler
 
 from cosmos_batch.contract.environment import (
@@ -72,6 +73,13 @@ class Bench:
         self.feed(ref)
         return ref
 
+    def started_by_another(self, items: list[RunItem], run: str = "other", **request: Any) -> ShardRef:
+        """Write, prepare and feed another run over the same items, with a token of its own name."""
+        ref = self.write(items, run=run, **request)
+        self.prepare({"id": run}, execution=run)
+        self.feed(ref, token=f"token-of-{run}", execution=run)
+        return ref
+
     def sent(self) -> list[dict[str, Any]]:
         """Return the messages in the pipeline's queue."""
         return self.cloud.messages(self.cloud.jobs_queue)
@@ -112,6 +120,7 @@ class Bench:
 @pytest.fixture
 def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
+    monkeypatch.setattr(DynamoType, "__add__", dynamodb.added)
     for environment in (FeedEnvironment, PrepareRunEnvironment, CollectEnvironment, FinishRunEnvironment):
         configure(environment)
     return Bench(cloud)

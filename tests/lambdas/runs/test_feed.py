@@ -7,7 +7,8 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.runs import RunItem
-from lambdas.runs.feed import BATCH_BYTES, batches
+from cosmos_batch.state import JobRow
+from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 
@@ -174,7 +175,7 @@ def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: Bench) -
     bench.feed(ref)
     run = bench.runs.get(RUN)
     assert run is not None
-    assert (run.state, bench.shard().state, bench.sent()) == ("HELD", "SKIPPED", [])
+    assert (run.state, bench.runs.shard(RUN, "00000"), bench.sent()) == ("HELD", None, [])
     assert "budget of $1e-09" in (run.reason or "")
     bench.prepare({"id": RUN, "maxDollars": 1.0}, execution="e2")
     bench.feed(ref, execution="e2")
@@ -199,10 +200,11 @@ def test_an_open_breaker_holds_the_run_and_says_why(bench: Bench) -> None:
 
 
 def test_batches_are_within_the_limits_of_sqs() -> None:
-    found = list(batches(["x" * 30_000] * 25))
+    row = JobRow(job_id="j", pipeline=SMALL, state="PLANNED", document="s3://b/d.json", execution_arn="arn:e1")
+    found = list(batches([Message("x" * 30_000, row)] * 25))
     assert sum(map(len, found)) == 25
     assert max(map(len, found)) <= 10
-    assert all(sum(map(len, batch)) <= BATCH_BYTES for batch in found)
+    assert all(sum(len(message.body) for message in batch) <= BATCH_BYTES for batch in found)
     assert list(batches([])) == []
 
 

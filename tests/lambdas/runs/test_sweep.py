@@ -7,12 +7,12 @@ import pytest
 from cosmos_batch.state import count_item
 from lambdas.runs import duration_histogram, sweep
 from lambdas.runs.sweep import sweep_runs
-from tests.lambdas.cloud import STATE_BUCKET
+from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 
 
 def run_sweep(bench: Bench) -> None:
-    sweep_runs(bench.cloud.table, STATE_BUCKET)
+    sweep_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
 
 
 def test_a_complete_shard_is_answered_again(bench: Bench) -> None:

@@ -77,6 +77,22 @@ TABLE = {
 }
 
 
+@probe("dynamodb.sums-of-small-numbers")
+def _small_sums(cloud: ProbedCloud) -> Any:
+    stack, client = cloud.stack(), cloud.client("dynamodb")
+    name = stack.put_one(resource("AWS::DynamoDB::Table", **TABLE))
+    for number in ("0.0000001", "-0.0000001", "2"):
+        answer = client.update_item(
+            TableName=name,
+            Key={"pk": {"S": "a"}},
+            UpdateExpression="ADD #sum :number",
+            ExpressionAttributeNames={"#sum": "sum"},
+            ExpressionAttributeValues={":number": {"N": number}},
+            ReturnValues="ALL_NEW",
+        )
+    return float(answer["Attributes"]["sum"]["N"]) == 2
+
+
 @probe("dynamodb.updated-tables-keep-their-rows")
 def _tables(cloud: ProbedCloud) -> Any:
     stack, client = cloud.stack(), cloud.client("dynamodb")

@@ -6,7 +6,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.contract.runs import RunState, ShardRef
 from cosmos_batch.state import RunRow
-from cosmos_batch.state.runs import ItemEnd
+from cosmos_batch.state.runs import ItemEnd, ShardFacts
 from tests.support.run_objects import PIPELINE, answered, failed, put_run
 
 STARTED = "2026-11-20T12:00:00.000+00:00"
@@ -42,6 +42,7 @@ def half(deployment: Deployment) -> str:
         2: ItemEnd("succeeded", reused=True),
     }
     deployment.runs.count(run, first.shard, ends)
-    deployment.runs.end_shard(run, first.shard)
+    facts = ShardFacts(succeeded=2, failed=1, reused=1, gpu_seconds=1800.0, dollars=1.5)
+    deployment.runs.end_shard(run, first.shard, facts)
     deployment.runs.count(run, second.shard, {3: ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5)})
     return run
