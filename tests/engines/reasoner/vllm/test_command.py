@@ -56,12 +56,17 @@ def test_the_template_leaves_out_the_markers_around_a_whole_video(
     template = image + "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}"
     text = template if kept_in.endswith("jinja") else json.dumps({"chat_template": template})
     (tmp_path / kept_in).write_text(text)
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "cosmos3_edge"}')
+    assert vllm_command.chat_template(tmp_path) is None, "vLLM replaces them itself for Edge, and needs them"
+    config.write_text('{"model_type": "qwen3_vl"}')
     assert vllm_command.chat_template(tmp_path) == image + video
     monkeypatch.setattr(vllm_command, "version", lambda _: "4.57.1")
     assert vllm_command.chat_template(tmp_path) is None, "that processor needs them, and takes them away"
 
 
 def test_a_template_without_these_markers_is_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
     assert vllm_command.chat_template(tmp_path) is None
     (tmp_path / "chat_template.jinja").write_text("{{ '<|video_pad|>' }}")
     assert vllm_command.chat_template(tmp_path) is None
