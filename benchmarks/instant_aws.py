@@ -110,7 +110,7 @@ class InstantAws:
             "executionArn": {"S": name},
             "state": {"S": "PLANNED"},
         }
-        if ":committed" in values:
+        if {":attempt", ":result"} <= values.keys():  # the result of an attempt is committed
             row |= {"state": {"S": "COMMITTED"}, "winner": values[":attempt"], "result": values[":result"]}
         return row
 

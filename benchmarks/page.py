@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import generator_page, reasoner_page, runs_page
+from benchmarks import generator_page, reasoner_gpu_page, reasoner_page, runs_page
 from benchmarks.results import kept
 from benchmarks.runs_page import table
 
@@ -34,5 +34,5 @@ first call, which adds about a quarter of a second to that call.
 builds. On AWS, the stacks, the builds and EC2 take minutes; these figures do not include that.
 
 {runs_page.text()}
-{reasoner_page.text()}
+{reasoner_gpu_page.text()}{reasoner_page.text()}
 {generator_page.text()}"""

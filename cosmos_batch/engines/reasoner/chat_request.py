@@ -133,8 +133,9 @@ def media_as_files(media: Media, source: Path) -> dict[str, Any]:
         media.save(path, compress_level=1)
         return {"type": "image_url", "image_url": {"url": path.as_uri()}}
     path = source.with_suffix(f".seen{clip_files.SUFFIX}")
-    clip_files.write_clip(media, path)
-    return {"type": "video_url", "video_url": {"url": path.as_uri()}}
+    digest = clip_files.write_clip(media, path)
+    # vLLM takes the digest as the identity of the clip, instead of computing one in its only thread for media.
+    return {"type": "video_url", "video_url": {"url": path.as_uri()}, "uuid": digest}
 
 
 def prepare_request(

@@ -8,12 +8,18 @@ point, and each of vLLM's processes calls it. See decision 050.
 
 from typing import Any
 
+from cosmos_batch.engines.reasoner.vllm import ready_clips
+from cosmos_batch.media.clip_files import read_clip
+
 VIDEO_BACKEND = "cosmos_batch"
 
 
 def register() -> None:
-    """Register the video backend that `--media-io-kwargs` chooses, and leave dummy media out of the start."""
+    """Register the video backend that `--media-io-kwargs` chooses and a processor that takes its patches, and leave
+    dummy media out of the start.
+    """
     _register_clip_loader()
+    _pass_ready_patches()
     _skip_dummy_media()
 
 
@@ -22,14 +28,27 @@ def _register_clip_loader() -> None:
 
     @VIDEO_LOADER_REGISTRY.register(VIDEO_BACKEND)
     class ClipLoader(VideoLoader):
-        """Loads frames that were sampled and scaled before."""
+        """Loads frames that were sampled and scaled before.
+
+        A request whose `media_io_kwargs` say `{"video": {"patches": false}}` has vLLM cut them into patches.
+        """
 
         @classmethod
-        def load_bytes(cls, data: bytes, **_: Any) -> tuple[Any, dict[str, Any]]:
-            from cosmos_batch.media.clip_files import read_clip
-
+        def load_bytes(cls, data: bytes, *, patches: bool = True, **_: Any) -> tuple[Any, dict[str, Any]]:
             frames, metadata = read_clip(data)
-            return frames, {**metadata, "do_sample_frames": False}
+            metadata["do_sample_frames"] = False
+            return frames, ready_clips.with_patches(frames, metadata) if patches else metadata
+
+
+def _pass_ready_patches() -> None:
+    from vllm.logger import init_logger
+
+    try:
+        ready_clips.register()
+    except (ImportError, AttributeError) as error:
+        init_logger(__name__).warning(
+            "This release of vLLM prepares clips in its own way, which is slower: %s: %s", type(error).__name__, error
+        )
 
 
 def _skip_dummy_media() -> None:

@@ -18,10 +18,11 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.checkpoint import build_random_checkpoint, build_random_cosmos3
+from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner.chat_request import prepare_request
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
-from cosmos_batch.engines.reasoner.vllm.command import MODEL
+from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.test_media_input import media_in
@@ -57,6 +58,9 @@ def vllm(
     # As a worker does: jobs' folders, and nothing else, lie below this one.
     module_patch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
     module_patch.setattr(vllm_module, "SEQUENCES_ON_CPU", 64)
+    command = VllmPlan.command
+    trusting = "--trust-request-mm-kwargs"  # so that a test can ask for the patches that vLLM cuts
+    module_patch.setattr(VllmPlan, "command", lambda *arguments: [*command(*arguments), trusting])
     engine = VllmEngine()
     engine.load(folder)
     yield engine
@@ -114,6 +118,24 @@ def test_clips_and_pictures_are_answered(ask: Ask, clip: Path, picture: Path) ->
         answer = ask(source)
         assert answer.text and answer.usage.completion_tokens == 8 and answer.finish_reason == "length"
         assert {"decode", "generate"} <= answer.timings.keys()
+
+
+def test_ready_patches_change_no_token(vllm: VllmEngine, clip: Path, tmp_path: Path) -> None:
+    job = make_job(clip.name, "What happens?", maxTokens=16)
+    place(clip, job, tmp_path)
+    assert vllm._checkpoint is not None
+    request = prepare_request(vllm._checkpoint, job, input_paths(job, tmp_path), lambda: None)
+    exactly = {"model": MODEL, **request.body, "temperature": 0.0, "logprobs": True, "ignore_eos": True}
+
+    async def tokens(**more: object) -> list[tuple[str, float]]:
+        async with connected(vllm) as connection:
+            response = await connection.post("/v1/chat/completions", json={**exactly, **more})
+        found = response.raise_for_status().json()["choices"][0]["logprobs"]["content"]
+        return [(token["token"], token["logprob"]) for token in found]
+
+    ready = asyncio.run(tokens(cache_salt="ready"))
+    assert len(ready) == 16
+    assert ready == asyncio.run(tokens(cache_salt="plain", media_io_kwargs={"video": {"patches": False}}))
 
 
 @pytest.fixture(scope="module")

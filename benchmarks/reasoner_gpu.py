@@ -1,0 +1,259 @@
+"""Benchmark of the reasoner's media path on a GPU: ready patches against vLLM's own processor, in one server.
+
+    python -m benchmarks.reasoner_gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
+        [--large 48] [--profile] [-- --quantization fp8]
+
+What stands after `--` is added to the options of `vllm serve`. Results are written after each step.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks import reasoner_worker, true_shapes
+from benchmarks.gpu_usage import GpuUsage
+from benchmarks.instant_aws import InstantAws
+from benchmarks.machine import machine
+from benchmarks.reasoner_clips import ReasonerWorkload, make_clips, make_job
+from benchmarks.reasoner_large_clips import make_large_clips
+from benchmarks.resident import drained, serving
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.reasoner import chat_request
+from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
+from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+
+_PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
+_TRUST = ["--trust-request-mm-kwargs"]  # which the server takes only with this option
+_COMPARED = 16  # clips whose answers are compared
+_FEW_CORES = 4
+
+
+class Session:
+    """A worker with a resident model, whose passes are measured one after the other."""
+
+    def __init__(self, into: Path, name: str, workload: ReasonerWorkload, results: dict[str, Any]) -> None:
+        self._into = into
+        self._results = results
+        self._found: dict[str, Any] = results.setdefault(name, {})
+        self._workload = workload
+        self._plain = False
+
+    def keep(self, step: str, found: Any) -> None:
+        """Add a step's result, print it, and write all results."""
+        self._found[step] = found
+        self._into.write_text(json.dumps(self._results, indent=1) + "\n", encoding="utf-8")
+        print(step, json.dumps(found), file=sys.stderr, flush=True)
+
+    async def run(self, engine: Any, model: Path, clips: list[Path], large: list[Path], options: Any) -> None:
+        """Load the model and measure all passes."""
+        files = {clip.name: clip.read_bytes() for clip in [*clips, *large]}
+        aws = InstantAws([], files, reasoner_worker.SECONDS_PER_CALL)
+        began = time.monotonic()
+        async with serving(engine, model, aws):
+            loaded = time.monotonic() - began
+            print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
+            self.keep("load", {"seconds": loaded, "phases": engine.startup_seconds})
+            await self._pass(aws, clips[: self._workload.warm_up], "Warm-up. ")
+            if options.compare:
+                self.keep("answers", await compared(engine, clips[:_COMPARED], self._workload))
+            if options.plain:
+                with self._as_plain():
+                    await self._pass(aws, clips[: self._workload.warm_up], "Warm-up, plain. ")
+                    self.keep("plain", await self._pass(aws, clips, "Plain. "))
+            for number in range(options.passes):
+                self.keep(f"ready {number}", await self._pass(aws, clips, f"Ready {number}. "))
+            if options.steady:
+                rounds = -(-options.steady // len(clips))
+                self.keep("steady", await self._pass(aws, (clips * rounds)[: options.steady], "Steady. "))
+            if large:
+                await self._measure_large(aws, large)
+            if options.profile:
+                with profiled(self._into.parent):
+                    self.keep("profiled", await self._pass(aws, clips, "Profiled. "))
+
+    async def _measure_large(self, aws: InstantAws, large: list[Path]) -> None:
+        cores = os.sched_getaffinity(0)
+        await self._pass(aws, large[:8], "Large, warm-up. ")
+        self.keep(f"1080p, {len(cores)} cores", await self._pass(aws, large, "Large. "))
+        with on_cores(set(sorted(cores)[:_FEW_CORES])):
+            self.keep(f"1080p, {_FEW_CORES} cores", await self._pass(aws, large, "Large, few cores. "))
+
+    async def _pass(self, aws: InstantAws, clips: list[Path], prefix: str) -> dict[str, Any]:
+        """Send all clips at once, and return the figures of the pass."""
+        done, reported = aws.deleted, len(aws.reported)
+        jobs = [
+            make_job(number, clip, self._workload, f"{prefix}{number // 256} ") for number, clip in enumerate(clips)
+        ]
+        with GpuUsage() as usage:
+            began = time.monotonic()
+            aws.send(jobs)
+            await drained(aws, done + len(jobs))
+            seconds = time.monotonic() - began
+        results = aws.reported[reported:]
+        return {
+            "clips": len(clips),
+            "seconds": seconds,
+            "perSecond": len(clips) / seconds,
+            "gpu": usage.summary(),
+            "gpuSteady": usage.summary(0.7),
+            "promptTokens": sum(one["usage"]["promptTokens"] for one in results) / len(results),
+            "tokens": sum(one["usage"]["completionTokens"] for one in results) / len(results),
+            "phases": reasoner_worker._medians([one["timings"] for one in results]),
+        }
+
+    @contextmanager
+    def _as_plain(self) -> Iterator[None]:
+        self._plain = True
+        yield
+        self._plain = False
+
+    def forced(self, prepare: Any, *arguments: Any) -> Any:
+        """Prepare a request as the worker does, with an answer of forced length."""
+        request = prepare(*arguments)
+        request.body["ignore_eos"] = True
+        if self._plain:
+            make_plain(request.body)
+        return request
+
+
+def make_plain(body: dict[str, Any]) -> None:
+    """Have vLLM cut and hash the clips of a request, as it does without our processor."""
+    body["media_io_kwargs"] = _PLAIN
+    for part in body["messages"][1]["content"]:
+        part.pop("uuid", None)
+
+
+async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
+    """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ."""
+    texts: dict[bool, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for plain in (False, True):
+            texts[plain] = []
+            for number, clip in enumerate(clips):
+                job = make_job(number, clip, workload, "Compared. ")
+                request = chat_request.prepare_request(
+                    engine._checkpoint, job, [_linked(clip, Path(folder) / f"{plain}{number}.mp4")], lambda: None
+                )
+                if plain:
+                    make_plain(request.body)
+                asked = {"temperature": 0.0, "logprobs": True, "max_tokens": 32, "ignore_eos": True}
+                async with engine._served._server.address.async_client() as connection:
+                    body = {"model": MODEL, **request.body, **asked}
+                    response = await connection.post("/v1/chat/completions", json=body)
+                if response.is_error:
+                    return {"error": response.text}
+                tokens = response.json()["choices"][0]["logprobs"]["content"]
+                texts[plain].append([(token["token"], token["logprob"]) for token in tokens])
+    pairs = list(zip(texts[False], texts[True], strict=True))
+    first = [abs(ready[0][1] - plain[0][1]) for ready, plain in pairs if ready[0][0] == plain[0][0]]
+    same = sum([token for token, _ in ready] == [token for token, _ in plain] for ready, plain in pairs)
+    return {"compared": len(pairs), "sameAnswers": same, "sameFirstToken": len(first), "largestDifference": max(first)}
+
+
+def _linked(clip: Path, at: Path) -> Path:
+    at.symlink_to(clip)
+    return at
+
+
+@contextmanager
+def on_cores(cores: set[int]) -> Iterator[None]:
+    """Keep this process, its children and all their threads on some cores."""
+    before = os.sched_getaffinity(0)
+    _move(cores)
+    yield
+    _move(before)
+
+
+def _move(cores: set[int]) -> None:
+    for process in (os.getpid(), *children(os.getpid())):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+def children(process: int) -> list[int]:
+    """Return all processes that descend from one."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found, waiting = [], [process]
+    while waiting:
+        parent = waiting.pop()
+        own = [child for child, of in parents.items() if of == parent]
+        found, waiting = found + own, waiting + own
+    return found
+
+
+@contextmanager
+def profiled(folder: Path) -> Iterator[None]:
+    """Sample the Python stacks of the server's processes with py-spy, where that is installed."""
+    record = ["py-spy", "record", "--duration", "12", "--rate", "50", "--threads", "--nonblocking", "--format", "raw"]
+    samplers = [
+        subprocess.Popen([*record, "--pid", str(process), "--output", str(folder / f"profile-{number}.txt")])
+        for number, process in enumerate(children(os.getpid()))
+        if b"python" in (command := Path(f"/proc/{process}/cmdline").read_bytes()) or b"VLLM" in command
+    ]
+    yield
+    for sampler in samplers:
+        sampler.wait()
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    own, _, extra = " ".join(sys.argv[1:]).partition(" -- ")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner_gpu", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="2b")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--into", type=Path, required=True)
+    parser.add_argument("--name", default="bf16")
+    parser.add_argument("--clips", type=int, default=256)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--steady", type=int, default=0)
+    parser.add_argument("--large", type=int, default=0)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args(own.split())
+    tiny = options.shape == "tiny"
+    workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), 1 if tiny else 2, 8 if tiny else 64)
+    work: Path = options.work
+    scratch = work / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    build = build_random_checkpoint if tiny else lambda at: true_shapes.build(options.shape, at)
+    model = build(work / "models")
+    clips = make_clips(work / f"clips-{workload.scale}", options.clips, workload.scale)
+    large = make_large_clips(work / "clips-large", options.large)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
+    results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
+    session = Session(options.into, options.name, workload, results)
+    session.keep("options", extra.split())
+    command = VllmPlan.command
+    engine: Any = VllmEngine()
+    engine.caches = work / "caches"
+    engine.caches.mkdir(exist_ok=True)
+    prepare = chat_request.prepare_request
+    with (
+        mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *extra.split()]),
+        mock.patch.object(vllm_engine, "prepare_request", lambda *arguments: session.forced(prepare, *arguments)),
+    ):
+        asyncio.run(session.run(engine, model, clips, large, options))
+
+
+if __name__ == "__main__":
+    main()
