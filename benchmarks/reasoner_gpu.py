@@ -214,45 +214,52 @@ def profiled(folder: Path) -> Iterator[None]:
 
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
-    own, _, extra = " ".join(sys.argv[1:]).partition(" -- ")
+    options, for_server = _options()
+    tiny = options.shape == "tiny"
+    scale, warm_up = (1, 8) if tiny else (2, 64)
+    workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), scale, warm_up)
+    model = build_random_checkpoint(options.work) if tiny else true_shapes.build(options.shape, options.work)
+    clips = make_clips(options.work / f"clips-{scale}", options.clips, scale)
+    large = make_large_clips(options.work / "clips-large", options.large)
+    scratch, caches = (options.work / name for name in ("scratch", "caches"))
+    scratch.mkdir(exist_ok=True)
+    caches.mkdir(exist_ok=True)
+    # The server may read below the folder for temporary files only.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
+    results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
+    session = Session(options.into, options.name, workload, results)
+    session.keep("options", for_server)
+    engine: Any = VllmEngine()
+    engine.caches = caches
+    with _changed(session, for_server):
+        asyncio.run(session.run(engine, model, clips, large, options))
+
+
+def _options() -> tuple[argparse.Namespace, list[str]]:
+    """Return our options, and those of the server."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner_gpu", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="2b")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--name", default="bf16")
-    parser.add_argument("--clips", type=int, default=256)
-    parser.add_argument("--tokens", type=int, default=256)
-    parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--steady", type=int, default=0)
-    parser.add_argument("--large", type=int, default=0)
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--compare", action="store_true")
-    parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args(own.split())
-    tiny = options.shape == "tiny"
-    workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), 1 if tiny else 2, 8 if tiny else 64)
-    work: Path = options.work
-    scratch = work / "scratch"
-    scratch.mkdir(parents=True, exist_ok=True)
-    build = build_random_checkpoint if tiny else lambda at: true_shapes.build(options.shape, at)
-    model = build(work / "models")
-    clips = make_clips(work / f"clips-{workload.scale}", options.clips, workload.scale)
-    large = make_large_clips(work / "clips-large", options.large)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
-    results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
-    results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
-    session = Session(options.into, options.name, workload, results)
-    session.keep("options", extra.split())
-    command = VllmPlan.command
-    engine: Any = VllmEngine()
-    engine.caches = work / "caches"
-    engine.caches.mkdir(exist_ok=True)
-    prepare = chat_request.prepare_request
+    for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    for name in ("plain", "compare", "profile"):
+        parser.add_argument(f"--{name}", action="store_true")
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    return parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+
+
+@contextmanager
+def _changed(session: Session, for_server: list[str]) -> Iterator[None]:
+    """Start servers with more options, and force answers to their length."""
+    command, prepare = VllmPlan.command, chat_request.prepare_request
     with (
-        mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *extra.split()]),
+        mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *for_server]),
         mock.patch.object(vllm_engine, "prepare_request", lambda *arguments: session.forced(prepare, *arguments)),
     ):
-        asyncio.run(session.run(engine, model, clips, large, options))
+        yield
 
 
 if __name__ == "__main__":

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks import generator, generator_page, page, reasoner_figures, true_generator, true_shapes
+from benchmarks import (
+    generator,
+    generator_page,
+    page,
+    reasoner_figures,
+    reasoner_gpu_page,
+    true_generator,
+    true_shapes,
+)
 from benchmarks.results import kept
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.library_imports import import_torchvision
@@ -50,6 +58,16 @@ def test_every_answer_had_the_length_that_was_forced() -> None:
         raw, worker = (found[step]["passes"] for step in ("raw", "worker"))
         assert {one["tokens"] for one in [*raw, *worker]} == {expected}
         assert raw[-1]["promptTokens"] == worker[-1]["promptTokens"], "the same was asked"
+
+
+def test_clips_as_patches_were_measured_with_the_same_answers_and_no_slower() -> None:
+    found = json.loads(reasoner_gpu_page.RESULT.read_text(encoding="utf-8"))
+    answers = found["bf16"]["answers"]
+    assert answers["sameAnswers"] == answers["compared"] > 0
+    assert reasoner_gpu_page.best(found["bf16"]) > found["bf16"]["plain"]["perSecond"]
+    assert {found[name][step]["tokens"] for name in ("bf16", "fp8", "fp8-kv") for step in ("ready 0",)} == {256.0}
+    text = reasoner_gpu_page.text()
+    assert text.count("**not met**") == 3, "of the goals for FP8, raw vLLM and few cores"
 
 
 def test_the_true_shapes_have_the_published_number_of_parameters(tmp_path: Path) -> None:
