@@ -184,13 +184,14 @@ def _move(cores: set[int]) -> None:
 
 def children(process: int) -> list[int]:
     """Return all processes that descend from one."""
-    parents = {}
+    parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    found, waiting = [], [process]
+    found: list[int] = []
+    waiting = [process]
     while waiting:
         parent = waiting.pop()
         own = [child for child, of in parents.items() if of == parent]

@@ -50,8 +50,9 @@ def register() -> None:
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             vision = self.info.get_hf_config().vision_config
+            self._patches = PatchSizes(vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size)
             global _sizes  # the function that reads a clip has no access to a processor
-            _sizes = PatchSizes(vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size)
+            _sizes = self._patches
 
         def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: Mapping[str, object]) -> Any:
             data, _, passed_on = self._get_hf_mm_inputs(mm_items, hf_kwargs)
@@ -62,7 +63,7 @@ def register() -> None:
             return BatchFeature(
                 {
                     "pixel_values_videos": patches[0] if len(patches) == 1 else torch.cat(patches),
-                    "video_grid_thw": torch.tensor([_sizes.grid(frames) for frames, _ in clips]),
+                    "video_grid_thw": torch.tensor([self._patches.grid(frames) for frames, _ in clips]),
                     "timestamps": [self.info._get_video_second_idx(metadata) for _, metadata in clips],
                 }
             )
