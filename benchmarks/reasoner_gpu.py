@@ -40,7 +40,7 @@ _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
 
 
-class Session:
+class ReasonerSession:
     """A worker with a resident model, whose passes are measured one after the other."""
 
     def __init__(self, into: Path, name: str, workload: ReasonerWorkload, results: dict[str, Any]) -> None:
@@ -229,7 +229,7 @@ def main() -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
     results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
-    session = Session(options.into, options.name, workload, results)
+    session = ReasonerSession(options.into, options.name, workload, results)
     session.keep("options", for_server)
     engine: Any = VllmEngine()
     engine.caches = caches
@@ -253,7 +253,7 @@ def _options() -> tuple[argparse.Namespace, list[str]]:
 
 
 @contextmanager
-def _changed(session: Session, for_server: list[str]) -> Iterator[None]:
+def _changed(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
     """Start servers with more options, and force answers to their length."""
     command, prepare = VllmPlan.command, chat_request.prepare_request
     with (
