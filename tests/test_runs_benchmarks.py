@@ -3,12 +3,13 @@
 import pytest
 
 from benchmarks.results import kept
-from benchmarks.runs_cost import per_million, price_of, priced_units, run_rows, single_rows
+from benchmarks.runs_cost import SMALLER, per_million, price_of, priced_units, run_rows, single_rows
 from benchmarks.runs_deployment import RunTables
 from benchmarks.runs_simulation import RunOutcome, RunSimulation
 from benchmarks.runs_simulation_plan import compare, pace_of_another_run
 from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, peaks
 from cosmos_batch.catalogue.prices import PRICES
+from cosmos_batch.planning.runs.service_costs import orchestration_dollars
 
 ITEMS, WORKERS = 50_000, 16
 
@@ -71,10 +72,24 @@ def test_a_run_is_exact_only_with_one_answer_and_one_document_for_each_good_item
 
 
 def test_the_recorded_runs_gave_each_item_one_answer() -> None:
-    tables = [row.raw["table"] for row in kept("runs-items").measured if "table" in row.raw]
-    assert tables and all(RunTables(**table).is_exact(10_000) for table in tables)
+    rows = [*kept("runs-items").measured, *kept("runs-kills").measured]
+    tables = [row.raw["table"] for row in rows if "table" in row.raw]
+    assert len(tables) == 3, "a run, one under kills, and that once more"
+    assert all(RunTables(**table).is_exact(10_000) for table in tables)
+
+
+def test_the_recorded_kills_were_ten_of_all_kinds_and_no_answered_item_was_inferred_again() -> None:
+    raw = {name: value for row in kept("runs-kills").measured for name, value in row.raw.items()}
+    assert len(raw["killed"]) == 10
+    assert {one["part"] for one in raw["killed"]} == {"command line", "map", "worker", "function"}
+    assert raw["late"] == 0
 
 
 def test_a_run_costs_a_fraction_of_an_execution_for_each_file() -> None:
     run, single = (sum(dollars for _, dollars in rows().values()) for rows in (run_rows, single_rows))
     assert run < single / 5
+
+
+def test_the_plan_of_a_run_says_what_was_counted() -> None:
+    counted = sum(dollars for _, dollars in run_rows(SMALLER).values())
+    assert orchestration_dollars(1_000_000, 4000, table_only=False) == pytest.approx(counted, rel=0.05)

@@ -1,6 +1,6 @@
 """Compute what AWS's services around the GPUs cost for the items of a run, by how often each is called.
 
-The counts are those of the design: `benchmarks` count them on the local cloud.
+The counts are those of `benchmarks/runs_items.py` on the local cloud (docs/benchmarks.md).
 """
 
 from cosmos_batch.catalogue.prices import PRICES
@@ -8,14 +8,15 @@ from cosmos_batch.contract.runs import SHARD_ITEMS
 
 # By the name of the price: units for each item, and for each shard.
 _PER_ITEM = {
-    "s3.put": 1.0,  # the document
-    "s3.get": 2.0,  # HEAD when it is planned, GET by the worker
-    "dynamodb.write": 14.0,  # the job's row, its document's key, its attempt, its end, and the shard's count
-    "dynamodb.read": 2.0,
-    "sqs.request": 1.5,  # sent by tens, received and deleted by the worker
-    "sqs.fair": 0.2,
-    "lambda.gb_second": 0.04,  # a shard is fed in some 20 s with 512 MB
-    "logs.ingested": 0.5e-6,
+    "s3.put": 2.0,  # the document in the state bucket, and its copy beside the file
+    "s3.get": 3.0,  # HEAD when it is planned, GET by the worker, GET of the document for the table
+    "events.published": 1.0,  # S3's event of the document
+    "dynamodb.write": 8.0,  # the job's row, its document's key, its attempt, its end, and the shard's count
+    "dynamodb.read": 3.1,
+    "sqs.request": 2.6,  # received and deleted by the worker, and the event of an object
+    "sqs.fair": 1.6,
+    "lambda.gb_second": 0.04,
+    "logs.ingested": 0.25e-6,
 }
 _PER_SHARD = {"s3.put": 6.0, "s3.get": 3.0, "lambda.request": 3.0, "states.transition": 4.0, "dynamodb.write": 10.0}
 
@@ -24,7 +25,7 @@ DOCUMENT_BYTES = 4_000  # of one document, and of its lines in the run's table
 
 def orchestration_dollars(items: int, shards: int, table_only: bool) -> float:
     """Return what S3, DynamoDB, SQS, Lambda, Step Functions and logs cost for so many items."""
-    per_item = {**_PER_ITEM, "s3.put": 0.0} if table_only else _PER_ITEM
+    per_item = {**_PER_ITEM, "s3.put": 1.0, "events.published": 0.0} if table_only else _PER_ITEM
     of_items = sum(PRICES[name].of(units * items) for name, units in per_item.items())
     return of_items + sum(PRICES[name].of(units * shards) for name, units in _PER_SHARD.items())
 
