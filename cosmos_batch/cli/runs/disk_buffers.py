@@ -1,10 +1,15 @@
 """Keep lines and ids on this machine's disk, so that a run of any size is planned in constant memory."""
 
+import contextlib
 import hashlib
+import heapq
+import itertools
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+SORTED_IN_MEMORY = 50_000  # lines
 
 
 class LinesOnDisk:
@@ -59,3 +64,18 @@ class SeenIds:
         """Delete the file."""
         self._base.close()
         self._folder.cleanup()
+
+
+def sorted_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines, which end with a line break, in order. Of more than `SORTED_IN_MEMORY`, parts are sorted on disk."""
+    rest = iter(lines)
+    last = sorted(itertools.islice(rest, SORTED_IN_MEMORY))
+    with contextlib.ExitStack() as open_parts:
+        parts: list[Iterable[bytes]] = []
+        while following := sorted(itertools.islice(rest, SORTED_IN_MEMORY)):
+            part = open_parts.enter_context(contextlib.closing(LinesOnDisk()))
+            for line in last:
+                part.add(line)
+            parts.append(part)
+            last = following
+        yield from heapq.merge(*parts, last)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk
+from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk, sorted_lines
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
@@ -38,14 +38,25 @@ class LocalFile(NamedTuple):
 
 
 def walk(folder: Path, input_counts: InputCounts, above: str = "") -> Iterator[LocalFile]:
-    """Yield the files below a folder in the order in which S3 lists their names. Links to folders are not followed."""
-    with os.scandir(folder) as scan:
-        entries = [(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name, entry) for entry in scan]
-    for name, entry in sorted(entries, key=lambda one: os.fsencode(one[0])):
+    """Yield the files below a folder in the order in which S3 lists their names. Links to folders are not followed.
+
+    A folder of any number of files takes constant memory.
+    """
+    for line in sorted_lines(_entries(folder)):
+        name = os.fsdecode(bytes.fromhex(line.decode()))
+        path = folder / name
         if name.endswith("/"):
-            yield from walk(Path(entry.path), input_counts, f"{above}{name}")
-        elif entry.is_file():
-            yield from _readable(Path(entry.path), above + name, input_counts)
+            yield from walk(path, input_counts, f"{above}{name}")
+        elif path.is_file():
+            yield from _readable(path, above + name, input_counts)
+
+
+def _entries(folder: Path) -> Iterator[bytes]:
+    """Yield the names in a folder, those of folders with a slash, as lines of hexadecimal digits in the same order."""
+    with os.scandir(folder) as scan:
+        for entry in scan:
+            name = f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+            yield os.fsencode(name).hex().encode() + b"\n"
 
 
 def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[LocalFile]:

@@ -15,8 +15,10 @@ from pyarrow import parquet
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.runs import s3_inputs
+from cosmos_batch.cli.runs import disk_buffers, s3_inputs
 from cosmos_batch.cli.runs.disk_buffers import SeenIds
+from cosmos_batch.cli.runs.inputs import InputCounts
+from cosmos_batch.cli.runs.local_inputs import walk
 from cosmos_batch.cli.runs.manifest_lines import lines_of
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
@@ -199,3 +201,15 @@ def test_another_json_file_is_no_inventory(plan: Plan, put: Put) -> None:
     put("x/manifest.json", body=b"{}")
     with pytest.raises(WrongCall, match="no manifest of an S3 Inventory"):
         plan("s3://assets/x/manifest.json")
+
+
+def test_a_folder_of_any_size_is_read_in_the_order_of_s3_and_sorted_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_buffers, "SORTED_IN_MEMORY", 7)
+    names = [f"{number:03}.png" for number in range(40)] + ["a", "a\t", "a\nb", "a b/c", "a-", "ü"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [file.name for file in walk(tmp_path, InputCounts())]
+    assert found == sorted(names, key=str.encode)
