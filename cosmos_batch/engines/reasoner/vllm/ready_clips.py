@@ -44,7 +44,7 @@ def register() -> None:
     from vllm.model_executor.models import cosmos3, qwen3_vl
     from vllm.multimodal import MULTIMODAL_REGISTRY
 
-    class ReadyClipProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
+    class ReadyClipProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):  # type: ignore[misc]  # vLLM is not typed here
         """vLLM's processor, except for requests whose media are clips with ready patches."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
