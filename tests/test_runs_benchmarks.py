@@ -57,8 +57,8 @@ def test_the_price_of_an_item_is_the_sum_of_its_calls_functions_and_transitions(
         "log_bytes": 1000,
     }
     rows = per_million(priced_units(raw, documents=100), items=100)
-    assert rows["s3.put"] == (2.0, pytest.approx(10.0))
-    assert rows["dynamodb.write"] == (3.0, pytest.approx(3 * PRICES["dynamodb.write"].of(1_000_000)))
+    assert rows["s3.put"] == pytest.approx((2.0, 10.0))
+    assert rows["dynamodb.write"] == pytest.approx((3.0, 3 * PRICES["dynamodb.write"].of(1_000_000)))
     assert rows["sqs.request"][0] == (100 + 100 + 2 * 10) / 100, "events, and polls of the function, are requests too"
     assert rows["lambda.request"][0] == 0.11 and rows["states.transition"][0] == 0.04
     assert next(iter(rows)) == "s3.put", "the dearest comes first"

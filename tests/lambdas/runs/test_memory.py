@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.planning.runs.shards import item_line, shards_of
 from cosmos_batch.state import RunRow, Runs, Table
 from lambdas.runs import prepare
 from lambdas.runs.finish import summary_of
@@ -67,9 +69,9 @@ def test_the_memory_of_a_listing_does_not_grow_with_the_items(monkeypatch: pytes
 
 
 def _write_shards(count: int) -> None:
-    root = prepare.parse_uri("s3://assets/clips/")
+    root = parse_uri("s3://assets/clips/")
     objects, items = RunObjects("state", RUN), 0
-    for ref, content in prepare.shards_of(map(prepare.item_line, prepare._listed(root)), RUN, ["p"]):
+    for ref, content in shards_of(map(item_line, prepare._listed(root)), RUN, ["p"]):
         objects.write_shard(ref.shard, content)
         items += ref.items
     assert items == count
