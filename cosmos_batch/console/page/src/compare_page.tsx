@@ -29,6 +29,7 @@ export function ComparePage({ first, second, onTitle }: ComparePageProps) {
       <div className="run-line">
         <Select
           ariaLabel="Other run"
+          expandToViewport
           placeholder="Choose the other run"
           filteringType="auto"
           selectedOption={second ? { value: second, label: second } : null}
@@ -39,6 +40,7 @@ export function ComparePage({ first, second, onTitle }: ComparePageProps) {
         />
         <Select
           ariaLabel="Items belong together"
+          expandToViewport
           selectedOption={KEYS.find((one) => one.value === by) ?? null}
           options={KEYS}
           onChange={({ detail }) => setBy(detail.selectedOption.value ?? "id")}
