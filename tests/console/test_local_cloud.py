@@ -158,6 +158,15 @@ def test_what_failed_is_retried_after_the_file_was_replaced(
     expect(page.locator(".runs tbody tr")).not_to_have_count(1)
 
 
+def test_two_runs_are_compared(page: Page, first: str) -> None:
+    """The run that asked again has other answers about the clip."""
+    page.evaluate(f"location.hash = '#/compare/{first}'")
+    page.get_by_role("button", name="Other run").click()
+    page.get_by_role("option").nth(-1).click()
+    expect(page.get_by_role("status").filter(has_text="only in the first")).to_be_visible()
+    expect(page.locator(".compared tbody tr")).not_to_have_count(0)
+
+
 def test_what_is_selected_is_exported_and_opens_from_a_file(
     page: Page, first: str, tmp_path: Path, browser: Browser
 ) -> None:
