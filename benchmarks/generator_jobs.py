@@ -45,7 +45,7 @@ NANO = GeneratorWorkload(
 
 
 def words(workload: GeneratorWorkload, which: str = "so") -> str:
-    """Return a prompt. Prompts with different first words have separate cache entries."""
+    """Return filler of the length of a prompt. Prompts with different first words have separate cache entries."""
     return " ".join([which, *(f"w{number}" for number in range(workload.words))])
 
 

@@ -31,7 +31,7 @@ VCPUS = 24  # of two workers: one for each core of a small machine
 
 @dataclass(frozen=True)
 class RunTables:
-    """What the tables of a run and the asset bucket hold once the run has ended."""
+    """Counts of the lines in the tables of a run that has ended, and of its documents in the asset bucket."""
 
     answers: int
     errors: int

@@ -30,7 +30,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
     if extension(path.name) not in extensions:
         raise WrongCall(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if not _is_utf8(path.name):
-        raise WrongCall(f"{name!r} is not UTF-8, which names in S3 are.", "Rename the file.")
+        raise WrongCall(f"{name!r} is not valid UTF-8, which names in S3 must be.", "Rename the file.")
     if any(category(character) == "Cc" for character in path.name):
         raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file.")
     if not os.access(path, os.R_OK):

@@ -70,7 +70,7 @@ def print_or_save(deployment: Deployment, result: JobResult, target: OutputTarge
             raise
         raise CliError(
             f"The result cannot be saved: {error}. The document was printed instead.",
-            f"Everything lies at {result.document_uri} and beside it.",
+            f"The document and its files are in S3: {result.document_uri} and beside it.",
         ) from error
     return 0
 

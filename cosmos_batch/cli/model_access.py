@@ -63,7 +63,7 @@ def stand_in(*reasoners: EnabledPipeline) -> Path:
 
 
 def inform_of_stand_ins(deployment: Deployment, pipelines: Iterable[str]) -> None:
-    """Print for each of these deployed pipelines that the demo's small model answers, where it does."""
+    """Print which of these deployed pipelines are answered by the small demo model instead of NVIDIA's."""
     for name in pipelines:
         if is_stand_in(deployment, name):
             inform(f"{name} here: {STAND_IN}")

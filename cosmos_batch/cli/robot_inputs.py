@@ -125,7 +125,7 @@ def _actions(
         )
     size = str(options.get("action_chunk_size") or DOMAINS[name].chunk_size)
     if not size.isdecimal():
-        raise WrongCall(f"--action-chunk-size: {size} is no number.", "Give a number such as 16.")
+        raise WrongCall(f"--action-chunk-size: {size} is not a whole number.", "Give a number such as 16.")
     rows = read_actions(data_set, episode, start, int(size))
     if len(rows[0]) not in DOMAINS[name].widths:
         raise WrongCall(

@@ -170,7 +170,7 @@ class Workers:
         self._set(worker, "SET #inCompany = :yes", yes=True)
 
     def draining(self, worker: str) -> WorkerRow:
-        """Note that the worker leaves unless its last poll finds a job: `scale` no longer counts on it.
+        """Mark the worker as DRAINING: it ends unless its last poll finds a job, so that `scale` does not count on it.
 
         The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it.
         """

@@ -1,4 +1,4 @@
-"""The copies of one model on the shared file system. A folder `<commit>/` is a copy if it has a manifest."""
+"""The copies of one model on the shared file system. A folder `<commit>/` is complete once it has a manifest."""
 
 import logging
 import shutil

@@ -53,7 +53,7 @@ class Worker(Construct):
             storage.token.allow(self.role)
         for endpoint in (pipeline.endpoint, pipeline.upsampler):
             if endpoint is not None:
-                _allow_key(self.role, endpoint)
+                _allow_api_key(self.role, endpoint)
         self.definition = batch.EcsJobDefinition(
             self,
             "Definition",
@@ -138,7 +138,7 @@ def _environment(
     return {**variables, "AWS_DEFAULT_REGION": Aws.REGION}  # ECS names none to a container on EC2
 
 
-def _allow_key(role: iam.Role, endpoint: Endpoint) -> None:
+def _allow_api_key(role: iam.Role, endpoint: Endpoint) -> None:
     """Allow the role to read the API key of a server that the worker calls."""
     if endpoint.api_key_secret_arn is not None:
         allow(role, ["secretsmanager:GetSecretValue"], [endpoint.api_key_secret_arn])

@@ -112,6 +112,6 @@ def _as_failure(name: str) -> Iterator[None]:
     except Unreadable as unreadable:
         raise Failure(
             "InvalidInput",
-            f"{name} may not be read ({unreadable}).",
-            "Let the roles of Cosmos Batch read the object: bucket policy, owner and encryption key.",
+            f"Cosmos Batch has no permission to read {name} ({unreadable}).",
+            "Let its roles read the object: check the bucket policy, the owner and the encryption key.",
         ) from unreadable

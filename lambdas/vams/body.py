@@ -23,7 +23,7 @@ TASK_TOKEN = "TaskToken"  # noqa: S105 - the name of a field
 
 
 def read_body(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the body, which is an object or JSON text. Raises Failure."""
+    """Return the body of the call as an object; VAMS sends an object, or one as JSON text. Raises Failure."""
     body = event.get("body") if isinstance(event, dict) else None
     if isinstance(body, str):
         try:
@@ -48,7 +48,7 @@ def read_token(body: dict[str, Any]) -> str:
 
 
 def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
-    """Return what the workflow asks for, in either version. Raises Failure."""
+    """Return the files and settings of a call of VAMS, in the form of 2.5 or of 2.6. Raises Failure."""
     manifest = text(body, "inputManifestS3Location")
     if manifest is not None:
         return read_manifest_run(manifest, body, pipeline, deadline)

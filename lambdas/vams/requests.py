@@ -29,6 +29,8 @@ PROMPT_PARAMETERS = ("prompt", "PROMPT")
 # The names of the Cosmos Reason models in VAMS's own pipelines.
 MODEL_TYPES = ("reason", "reason2", "cosmos-reason", "cosmos-reason2")
 
+CORRECT_VAMS = "Correct the metadata of the file or asset in VAMS, or the configuration of the workflow."
+
 
 @dataclass(frozen=True)
 class FileRequest:
@@ -77,7 +79,7 @@ def make_request(pipeline: Pipeline, deadline: datetime, settings: RunSettings, 
             **locations,
         )
     except ValidationError as error:
-        raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+        raise Failure("InvalidInput", explain(error), CORRECT_VAMS) from error
 
 
 def output_below(files: S3Location, directory: str) -> str:
@@ -109,7 +111,7 @@ def _generator_request(pipeline: Pipeline, deadline: datetime, settings: RunSett
             **locations,
         )
     except ValidationError as error:
-        raise Failure("InvalidInput", explain(error), "Correct what VAMS sends for this workflow.") from error
+        raise Failure("InvalidInput", explain(error), CORRECT_VAMS) from error
 
 
 def _prompt_and_generation(
@@ -124,7 +126,7 @@ def _prompt_and_generation(
     try:
         prompt, parameters = prompt_and_parameters(file_metadata, asset_metadata, configured)
     except ValueError as error:
-        raise Failure("InvalidInput", f"{error}.", "Correct what VAMS sends for this workflow.") from error
+        raise Failure("InvalidInput", f"{error}.", CORRECT_VAMS) from error
     return prompt, read_generation_parameters(parameters)
 
 

@@ -97,7 +97,7 @@ def test_a_stop_by_a_person_is_not_undone_by_the_retry(app: App, machine: str, p
     assert len(app.executions(f"{ROOT}slow.png")) == 1
 
 
-def test_a_failure_that_may_pass_is_run_again(app: App, machine: str, picture: Path) -> None:
+def test_vams_retries_a_retryable_failure(app: App, machine: str, picture: Path) -> None:
     """Our state machine times out after five seconds, and is restored before VAMS retries."""
     stepfunctions = app.client("stepfunctions")
     definition = stepfunctions.describe_state_machine(stateMachineArn=app.machine)["definition"]

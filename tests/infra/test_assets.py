@@ -92,7 +92,7 @@ def exclusions() -> dict[str, list[str]]:
     }
 
 
-def test_the_folders_of_the_console_are_not_even_walked() -> None:
+def test_cdk_does_not_enter_the_folders_of_the_console() -> None:
     """CDK looks through a folder that is ignored but not completely: with npm's packages in it, for half a minute."""
     assets = exclusions()
     from aws_cdk import IgnoreStrategy

@@ -90,7 +90,7 @@ def test_ecs_lets_a_worker_stop_cleanly_pulls_an_image_once_and_removes_old_imag
     assert host.ecs_config == ["ECS_CONTAINER_STOP_TIMEOUT=120s", "ECS_IMAGE_PULL_BEHAVIOR=once"]
 
 
-def test_the_script_is_clean() -> None:
+def test_the_script_passes_shellcheck() -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert shellcheck is not None, "run scripts/setup.sh"
     answer = subprocess.run([shellcheck, str(SETUP)], capture_output=True, text=True, check=False)

@@ -63,7 +63,7 @@ class RunCollection:
         return with_whole_document(self._document(line), self._whole(line))
 
     def place(self, named: NamedMedia, path: str) -> str | None:  # noqa: ARG002 - a URI names one file for all
-        """Return the URI of a file that lies where the deployment's files may lie, and is named as media are."""
+        """Return the URI of a file in S3 that may be shown: one in an allowed place, with the extension of media."""
         if named.uri is None or not named.uri.startswith("s3://"):
             return None
         location = parse_uri(named.uri)

@@ -21,7 +21,7 @@ _OWN = {"id", "max_dollars", "deadline", "caller", "origin", "retry_failed"}
 
 @dataclass(frozen=True)
 class AnsweredBefore:
-    """The number of items that an earlier run has answered, by pipeline, and the run's id; nothing without one."""
+    """The number of items that an earlier run has answered, by pipeline, and its id; None where there was none."""
 
     run: str | None = None
     items: Counter[str] = field(default_factory=Counter)

@@ -106,7 +106,7 @@ def _work_of_question(sampled: Sampled, rules: RunRules) -> float:
 
 
 def _facts_of_sample(sampled: Sequence[Sampled], input_counts: InputCounts) -> dict[str, object]:
-    """Return the fields about the sample. The length of all videos follows from their bytes, where those are known."""
+    """Return how many files of the sample were read, and the length of all videos, estimated from their bytes."""
     named = [each for each in sampled if each.item.input is not None]
     read = [each for each in named if each.header is not None]
     seconds = sum(each.header.seconds for each in read if each.header is not None)

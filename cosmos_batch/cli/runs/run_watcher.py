@@ -108,6 +108,6 @@ class RunWatcher:
         self._ended_since = self._ended_since or time.monotonic()
         if time.monotonic() - self._ended_since >= NOTED_SECONDS:
             raise CliError(
-                f"The execution that feeds {self._run} was stopped, or has failed before it began.",
+                f"The Step Functions execution of {self._run} was stopped, or failed before it began.",
                 f"Look at it in the Step Functions console; cosmos-batch runs resume {self._run} starts a new one.",
             )

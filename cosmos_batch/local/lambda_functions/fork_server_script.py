@@ -140,7 +140,7 @@ def _forget_shadowed(code_dir: Path, own_modules: frozenset[str]) -> None:
 
 
 def main(connection: int, modules: list[str]) -> None:
-    """Serve until the other end of the socket is closed; a new process goes on as the script of its request."""
+    """Fork a process for each request until the socket is closed; the new process runs the script of its request."""
     own_modules = frozenset(sys.modules)
     preload(modules)
     start = serve(socket.socket(fileno=connection))

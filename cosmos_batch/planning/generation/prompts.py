@@ -129,7 +129,7 @@ def settle_sequence_length(requested: int | None, prompt_tokens: int, negative_t
         field = "prompt" if prompt_tokens >= negative_tokens else "negativePrompt"
         raise Failure(
             "InvalidInput",
-            f"{field}: has {needed:,} tokens, and maxSequenceLength is {limit:,}: it would be cut.",
+            f"{field} has {needed:,} tokens, more than maxSequenceLength ({limit:,}): it would be cut.",
             "Shorten it, or leave maxSequenceLength out." if requested else "Shorten it.",
         )
     return requested or max(DEFAULT_SEQUENCE_LENGTH, needed)

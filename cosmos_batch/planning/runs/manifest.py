@@ -3,7 +3,7 @@
 `{"id": "dock-7", "input": "s3://my-bucket/dock-7.mp4", "prompt": "What happens?", "parameters": {"fps": 2}}`
 
 The parameters are those of docs/reasoner.md for reasoners, and those of docs/generator.md for generators. A line of the
-OpenAI batch format is read by `openai_batch`.
+OpenAI batch format is read by `openai_lines`.
 """
 
 import json

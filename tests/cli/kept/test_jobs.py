@@ -70,7 +70,7 @@ def test_discarded_jobs_are_gone(cloud: Cloud, capsys: pytest.CaptureFixture[str
     assert ENDPOINT in capsys.readouterr().err
 
 
-def test_what_is_kept_here_is_not_shown_for_aws(
+def test_jobs_of_a_stopped_local_cloud_are_not_listed_for_aws(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["local", "down"]) == 0

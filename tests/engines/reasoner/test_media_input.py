@@ -60,7 +60,7 @@ def test_pixels_of_several_images_are_in_order(checkpoint: Checkpoint, tmp_path:
     assert red_of.round().tolist() == [[1, -1, -1], [-1, -1, 1], [-1, -1, -1]]
 
 
-def test_files_share_a_pixel_budget_and_small_files_leave_their_rest(
+def test_files_share_a_pixel_budget_and_small_files_leave_more_to_large_ones(
     checkpoint: Checkpoint, clip: Path, tmp_path: Path
 ) -> None:
     """NVIDIA's limit holds for all files together, and a file's size decides its share, not its position."""

@@ -175,7 +175,7 @@ class TestTotals:
         long_ago = (datetime.now(UTC) - timedelta(minutes=4)).isoformat()
         cloud.table.update(f"pipeline#{SMALL}", "pipeline", "SET #surplusSince = :then", {"then": long_ago})
 
-    def test_an_empty_queue_corrects_the_totals_after_some_minutes(self, cloud: Cloud, totals) -> None:
+    def test_an_empty_queue_resets_the_waiting_totals_after_some_minutes(self, cloud: Cloud, totals) -> None:
         nudge(SWEEP)
         nudge(SWEEP)
         assert totals() == (1, 1.0), "the message of a job that was just planned may be on its way"

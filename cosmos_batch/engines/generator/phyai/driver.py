@@ -58,7 +58,7 @@ class PhyAI:
         self._request(body["request"])
 
     def work(self, body: Body) -> Body | None:
-        """Generate in every process; the first writes the output and returns its answer."""
+        """Generate in every process of torchrun's group; the first writes the output and returns its answer."""
         parameters, folder = body["request"], Path(body["folder"])
         request = self._request(parameters)
         if parameters["mode"] == "video":

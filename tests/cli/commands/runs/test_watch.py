@@ -47,7 +47,7 @@ def end(deployment: Deployment, run: str, state: RunState, reason: str | None = 
         ("FAILED", 1, "cosmos-batch runs resume half"),
     ],
 )
-def test_the_exit_status_tells_the_end(
+def test_the_exit_status_says_how_the_run_ended(
     state: RunState, status: int, told: str, half: str, deployment: Deployment,
     at_each_look: Callable[..., None], capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

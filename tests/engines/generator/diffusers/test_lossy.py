@@ -117,7 +117,7 @@ def test_step_cache_computes_the_first_and_last_four_steps(exact: LoadedCheckpoi
     assert same(generate_media(skipping, VIDEO), generate_media(exact, VIDEO))
 
 
-def test_skipped_step_adds_the_change_of_the_same_pass(skipping: LoadedCheckpoint) -> None:
+def test_a_skipped_step_reuses_the_last_change_of_the_same_guidance_pass(skipping: LoadedCheckpoint) -> None:
     """The output of a skipped step is its input plus the change of the step before, for each pass separately."""
     import torch
 
