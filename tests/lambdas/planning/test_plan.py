@@ -254,7 +254,7 @@ def test_a_file_that_may_not_be_read_is_distinguished_from_a_missing_file(
         raise cloud.s3.exceptions.ClientError(answer, "HeadObject")
 
     monkeypatch.setattr(cloud.s3, "head_object", forbidden)
-    assert "may not be read" in refused().message
+    assert "has no permission to read" in refused().message
 
 
 def test_an_older_version_can_be_asked_for(cloud: Cloud) -> None:
