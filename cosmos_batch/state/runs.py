@@ -56,6 +56,11 @@ class RunRow(TableRow):
         """Return whether none of its items is to be computed any more."""
         return self.state in ("CANCELLED", "FAILED")
 
+    @property
+    def has_reservations(self) -> bool:
+        """Return whether the stored row has reservations, which an earlier release did not write."""
+        return "reservations" in self.model_fields_set
+
 
 class ShardRow(TableRow):
     """The row of a shard. `ended` and `reused_items` hold numbers of items, from 0, and are emptied when it ends."""
@@ -93,6 +98,11 @@ class ShardRow(TableRow):
     def complete(self) -> bool:
         """Return whether every item has ended."""
         return self.done >= self.items
+
+    @property
+    def in_flight(self) -> bool:
+        """Return whether it is being fed, or has items in the queue or with workers."""
+        return self.state in ("FEEDING", "RUNNING")
 
     @property
     def done(self) -> int:
@@ -245,6 +255,25 @@ class Runs:
             return False
         self._table.delete(_ACTIVE, run)
         return True
+
+    def add_reservations(self, run: RunRow) -> RunRow:
+        """Return the run's row, after adding the reservations that an earlier release did not write into it.
+
+        Shards in flight are charged with what was expected of them, and the others with what they have cost.
+        """
+        if run.has_reservations:
+            return run
+        shards = list(self.shards(run.id))
+        reservations = {row.shard: row.expected_dollars for row in shards if row.in_flight}
+        spent = sum(row.dollars for row in shards if not row.in_flight)
+        values = {"reservations": reservations, "charged": round(spent + sum(reservations.values()), 9)}
+        expression = "SET #reservations = :reservations, #chargedDollars = :charged"
+        try:
+            return self._update_run(run.id, expression, values, "attribute_not_exists(#reservations)")
+        except ConditionFailed:
+            row = self.get(run.id)
+            assert row is not None, "a condition on this row has failed"
+            return row
 
     def reserve(self, run: str, shard: str, dollars: float, budget: float | None) -> bool:
         """Reserve the expected price of a shard that is to be fed. Returns False if the budget does not allow it.
@@ -441,9 +470,9 @@ class Runs:
 
     def in_flight(self, run: RunRow) -> Iterator[ShardRow]:
         """Yield the shards of a run that are being fed or have items in flight, without reading the others."""
-        for shard in sorted(run.reservations):
+        for shard in sorted(self.add_reservations(run).reservations):
             row = self.shard(run.id, shard)
-            if row is not None and row.state in ("FEEDING", "RUNNING"):
+            if row is not None and row.in_flight:
                 yield row
 
     def _existing(self, run: str, shard: str) -> ShardRow:

@@ -56,8 +56,9 @@ class Feeder:
         """
         run = self._runs.get(self.ref.run)
         assert run is not None, "`prepare_run` writes the row"
+        run = self._runs.add_reservations(run)
         earlier = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
-        begun = earlier is not None and earlier.state in ("FEEDING", "RUNNING")
+        begun = earlier is not None and earlier.in_flight
         over = run.stops or (earlier is not None and earlier.state == "ENDED")
         if over or not self._may_go_on(run, begun) or not self._reserve(run, earlier, begun):
             self._pass()

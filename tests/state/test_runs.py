@@ -101,6 +101,18 @@ def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Run
     assert row.charged_dollars == pytest.approx(0.9)
 
 
+def test_a_run_of_an_earlier_release_gets_the_reservations_that_its_shards_would_have(table: Table, fed: Runs) -> None:
+    ended = REF.model_copy(update={"shard": "00001"})
+    fed.feed(ended, "another", expected_dollars=9.0)
+    fed.end_shard("r1", ended.shard, ShardFacts(succeeded=4, dollars=3.0))
+    table.update("run#r1", "run", "REMOVE #reservations, #chargedDollars")
+    old = fed.get("r1")
+    assert old is not None and [row.shard for row in fed.in_flight(old)] == [REF.shard]
+    row = fed.add_reservations(old)
+    assert (row.reservations, row.charged_dollars) == ({REF.shard: 2.0}, 5.0)
+    assert fed.reserve("r1", "00002", 1.0, budget=6.0) and not fed.reserve("r1", "00003", 1.0, budget=6.0)
+
+
 def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cost_once(fed: Runs) -> None:
     def charged() -> float:
         row = fed.get("r1")

@@ -88,7 +88,7 @@ def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
     for shard in shards:
         for name in sums:
             sums[name] += getattr(shard, name)
-        if shard.state in ("FEEDING", "RUNNING"):
+        if shard.in_flight:
             in_flight += max(0, shard.items - shard.done)
         gpu_seconds += shard.gpu_seconds
         dollars += shard.dollars

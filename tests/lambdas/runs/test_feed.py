@@ -30,6 +30,15 @@ def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: B
     assert bench.answered() == []
 
 
+def test_a_run_that_an_earlier_release_has_begun_is_fed(bench: Bench) -> None:
+    ref = bench.write(bench.items("a"), max_dollars=50.0)
+    bench.prepare()
+    bench.cloud.table.update("run#my-run", "run", "REMOVE #reservations, #chargedDollars")
+    bench.feed(ref)
+    run = bench.runs.get(RUN)
+    assert len(bench.sent()) == 1 and run is not None and list(run.reservations) == [ref.shard]
+
+
 def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench: Bench) -> None:
     ref = bench.started(bench.items("a", "b"))
     first = {message["job"]["jobId"] for message in bench.sent()}

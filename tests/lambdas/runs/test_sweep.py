@@ -23,6 +23,14 @@ def test_a_complete_shard_is_answered_again(bench: Bench) -> None:
     assert bench.answered() == ["shard-token"]
 
 
+def test_a_run_that_an_earlier_release_has_begun_is_swept(bench: Bench) -> None:
+    bench.started(bench.items("a"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.cloud.table.update("run#my-run", "run", "REMOVE #reservations, #chargedDollars")
+    run_sweep(bench)
+    assert bench.answered() == ["shard-token"]
+
+
 def test_a_shard_in_progress_is_left_alone(bench: Bench) -> None:
     bench.started(bench.items("a", "b"))
     bench.answer(bench.sent()[0]["job"]["jobId"])
