@@ -76,7 +76,7 @@ def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: Bench, monkeypa
     bench.collect(ref)
     [line] = bench.lines("errors")
     assert line.id == "closed" and line.error is not None
-    assert (line.error.code, "may not be read" in line.error.message) == ("InvalidInput", True)
+    assert (line.error.code, "no permission to read" in line.error.message) == ("InvalidInput", True)
 
 
 def test_a_shard_of_refused_items_alone_is_answered_at_once(bench: Bench) -> None:
