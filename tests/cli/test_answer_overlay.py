@@ -171,7 +171,7 @@ def test_run_draws_its_answers_beside_their_documents(
 ) -> None:
     uri = f"s3://assets/{answered.document.key}"
     monkeypatch.setattr(run, "local_deployment", lambda *_, **__: nullcontext(deployment))
-    monkeypatch.setattr(run, "answer", lambda *_: iter([JobResult(document_uri=uri, file_uris=[uri])]))
+    monkeypatch.setattr(run, "answer", lambda *_: JobResult(document_uri=uri, file_uris=[uri]))
     assert main(["run", str(clip), "--overlay", "--output", "answers/"]) == 0
     names = [f"answers/{NAME}{suffix}" for suffix in (".json", ".sheet.png", ".overlay.mp4")]
     assert capsys.readouterr().out.splitlines() == names

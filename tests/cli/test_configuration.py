@@ -26,7 +26,8 @@ def test_only_the_pipeline_asked_for_gets_the_model(
     config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
-    changed = configuration.with_entry(PIPELINES[1], {"model": "/models/mine"})
+    eight = next(pipeline for pipeline in PIPELINES if pipeline.id == "cosmos-reason2-8b")
+    changed = configuration.with_entry(eight, {"model": "/models/mine"})
     cosmos = load_config(changed).cosmos
     assert cosmos.models_reason.reason_8b.model == "/models/mine"
     assert cosmos.models_reason.reason_2b.model is None

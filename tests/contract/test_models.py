@@ -153,7 +153,7 @@ def test_a_wrong_environment_names_its_variables() -> None:
 
 
 def test_a_worker_reserves_the_smallest_share_of_one_gpu_among_its_types() -> None:
-    two, eight = PIPELINES[:2]
+    two, eight = (next(each for each in PIPELINES if each.id == f"cosmos-reason2-{size}") for size in ("2b", "8b"))
     assert worker_resources(eight, ["g6e.12xlarge", "g6e.24xlarge"]).vcpus == 12
     assert worker_resources(eight, ["g6e.12xlarge"]).memory_mib // 1024 == 88
     assert worker_resources(two, ["g6e.12xlarge", "g5.12xlarge"]).memory_mib // 1024 == 44
