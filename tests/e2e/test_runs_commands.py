@@ -122,7 +122,7 @@ def test_two_runs_are_compared(app: App, first: str, folder: Path) -> None:
     ("function", "call"),
     [
         ("cosmos_batch.cli.runs.local_inputs:LocalUploads._upload", 2),
-        ("cosmos_batch.cli.runs.run_plan:PlannedRun._put", 3),
+        ("cosmos_batch.cli.runs.stored_run:StoredRun._write", 3),
         ("cosmos_batch.cli.runs.confirm_and_start:begin_run", 1),
     ],
 )
