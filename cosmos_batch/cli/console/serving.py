@@ -1,5 +1,6 @@
 """Serve the console to this machine until Ctrl-C is pressed."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cosmos_batch.cli.messages import inform, warn
@@ -20,7 +21,7 @@ def serve(console: "Console", what: str, port: int, no_browser: bool) -> None:
         inform("Ctrl-C ends it.")
         if not no_browser:
             open_browser(url, console.scratch)
-        try:
+        # Where a shell's script has made Ctrl-C ignored, the server ends without this exception.
+        with suppress(KeyboardInterrupt):
             make_server(console, session).run(sockets=[socket])
-        except KeyboardInterrupt:
-            inform("Ended.")
+        inform("Ended.")

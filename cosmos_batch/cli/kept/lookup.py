@@ -72,7 +72,17 @@ def find_with_run(run: str) -> Deployment:
 
     Raises CliError where no cloud answers and the run was not kept.
     """
+    [deployment] = find_with_runs(run)
+    return deployment
+
+
+def find_with_runs(*runs: str) -> list[Deployment]:
+    """Return for each run the deployment that has it, as `find_with_run` does, and look for a cloud once."""
     deployment, kept = find_with_kept()
+    return [_deployment_with(run, deployment, kept) for run in runs]
+
+
+def _deployment_with(run: str, deployment: Deployment | None, kept: Kept | None) -> Deployment:
     if kept and kept.runs.has(run):
         return kept.runs.deployment(run)
     if deployment is None:

@@ -68,7 +68,9 @@ def test_the_answers_of_kept_runs_are_exported_and_compared(
         ]  # fmt: skip
     capsys.readouterr()
     assert main(["runs", "diff", "monday", "tuesday", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["counts"] == {"changed": 1, "fails in both": 1}
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["counts"] == {"changed": 1, "fails in both": 1}
+    assert printed.err.count("No cloud answers") == 1, "it is said once for both runs"
 
 
 def test_the_documents_of_a_run_are_kept_and_no_task_token_is(stopped: Cloud, tmp_path: Path) -> None:

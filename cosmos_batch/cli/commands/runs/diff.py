@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.kept.lookup import find_with_run
+from cosmos_batch.cli.kept.lookup import find_with_runs
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, ComparedItem, Difference, KeyKind, RunComparison
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -32,7 +32,8 @@ def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> 
 
     Answers with parsed data are compared by it, others by their text. Files that were generated are not compared.
     """
-    runs = [stored_run(find_with_run(run), run) for run in (first, second)]
+    names = (first, second)
+    runs = [stored_run(deployment, run) for deployment, run in zip(find_with_runs(*names), names, strict=True)]
     # Several pipelines answer an item each; one against another is a comparison of models.
     with_pipeline = all(len(run.request().pipelines) > 1 for run in runs)
     with (
