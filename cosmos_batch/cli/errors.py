@@ -35,6 +35,11 @@ class StillRunning(CliError):  # noqa: N818 - it says what is wrong
     exit_status = STILL_RUNNING
 
 
+def file_problem(error: Exception) -> str:
+    """Return why a file could not be read, without the error's number and the path that the message names already."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def exit_status(error: Exception) -> int:
     """Return the exit status of a command that ends with this exception."""
     from cosmos_batch.contract.error import Failure
@@ -80,5 +85,8 @@ def _explain_aws(error: Exception) -> str | None:
             '  cosmos-batch local up && eval "$(cosmos-batch local up --export)"'
         )
     if isinstance(error, EndpointConnectionError):
-        return f"{error}\nIf AWS_ENDPOINT_URL points at a local cloud, start it: cosmos-batch local up"
+        return (
+            f"{error}\nCheck the network. If AWS_ENDPOINT_URL points at a local cloud, start it:\n"
+            '  eval "$(cosmos-batch local up --export)"'
+        )
     return str(error) if isinstance(error, BotoCoreError | ClientError | S3UploadFailedError) else None

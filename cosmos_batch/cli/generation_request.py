@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS, Medium, extension, medium_of
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, digest
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.cli.prompt_files import read_description
@@ -133,7 +133,7 @@ def _from_file(
         file = read_request_file(path.read_bytes(), lambda other: _read_beside(path, other))
     except OSError as error:
         raise WrongCall(
-            f"{name} cannot be read: {error}.", f"Name a file that ends in {SUFFIX}, or a document."
+            f"{name} cannot be read: {file_problem(error)}.", f"Name a file that ends in {SUFFIX}, or a document."
         ) from error
     origin = file.origin
     if origin is not None and prompt is not None:
@@ -172,7 +172,9 @@ def _read_beside(path: Path, name: str) -> bytes:
     try:
         return beside.read_bytes()
     except OSError as error:
-        raise WrongCall(f"{path} names {name}, which cannot be read: {error}.", "Correct the name in it.") from error
+        raise WrongCall(
+            f"{path} names {name}, which cannot be read: {file_problem(error)}.", "Correct the name in it."
+        ) from error
 
 
 def _located(path: Path, file: GenerationFile, name: str) -> str:

@@ -24,7 +24,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
     """Return a file as a path. Raises WrongCall, or Failure, where no pipeline takes its name, kind or size."""
     path = Path(name).expanduser()
     if path.is_dir():
-        raise WrongCall(f"{name} is a folder.", f"Name the files in it: {name.rstrip('/')}/*")
+        raise WrongCall(f"{name} is a folder.", f"Name a file in it: {name.rstrip('/')}/NAME")
     if not path.is_file():
         raise WrongCall(f"{name} does not exist.", f"Check the name; this command runs in {Path.cwd()}.")
     if extension(path.name) not in extensions:

@@ -156,7 +156,7 @@ def joined_numbers(arguments: list[str], name: str) -> list[str]:
 def _control_options(function: Decorated, hint: str) -> Decorated:
     is_computed = hint in COMPUTED
     if is_computed:
-        strength = "Where it is made: very_low, low, medium, high or very_high."
+        strength = "How strong it is where it is made from the input: very_low, low, medium, high or very_high."
         function = option(f"--{hint}-strength", metavar="HOW", help=strength, section=CONTROLS)(function)
     weight = "Its share among several controls; default: 1."
     function = option(f"--{hint}-weight", metavar="X", help=weight, section=CONTROLS)(function)

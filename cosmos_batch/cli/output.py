@@ -60,7 +60,7 @@ def output_options(default: str | None = None) -> Callable[[Decorated], Decorate
         return option(
             "--output", metavar="PATH", default=default, section=SECTION,
             help="Save there: a folder where PATH ends in / or is one, else a file. Prints what was saved"
-            + (f"; default: {default}" if default else "") + ".",
+            + ("; default: this folder" if default == "." else "") + ".",
         )(function)  # fmt: skip
 
     return decorate

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.contract.error import unknown_field
 from cosmos_batch.planning.generation.request_file import is_structured_prompt
 
@@ -71,7 +71,7 @@ def _text(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongCall(f"{path} cannot be read: {error}.", "Name a file of text in UTF-8.") from error
+        raise WrongCall(f"{path} cannot be read: {file_problem(error)}.", "Name a file of text in UTF-8.") from error
     if not text.strip():
         raise WrongCall(f"{path} is empty.", "Write the prompt into it.")
     return text

@@ -1,5 +1,6 @@
 """Read what a person asks a reasoner on the command line, and check it before anything is started or sent."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.cli.input_checks import checked_file, checked_prompt
 from cosmos_batch.cli.prompt_files import read_question
 from cosmos_batch.contract.error import explain
@@ -38,15 +39,22 @@ def _parameters(options: Mapping[str, Any]) -> Parameters:
         for name in values["moreInputs"]:
             checked_file(name)
     if "jsonSchema" in values:
-        values["jsonSchema"] = _text(values["jsonSchema"])
+        values["jsonSchema"] = _json_text(values["jsonSchema"])
     try:
         return read_parameters(values)
     except ValidationError as error:
         raise WrongCall(explain(error, NAMES), "docs/reasoner.md says what each option takes.") from error
 
 
-def _text(name: str) -> str:
+def _json_text(name: str) -> str:
     try:
-        return Path(name).expanduser().read_text(encoding="utf-8")
+        text = Path(name).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongCall(f"--json-schema: {name} cannot be read: {error}.", "Name a file of JSON.") from error
+        raise WrongCall(
+            f"--json-schema: {name} cannot be read: {file_problem(error)}.", "Name a file of JSON."
+        ) from error
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongCall(f"--json-schema: {name} is not JSON: {error}.", "Correct it at that place.") from error
+    return text

@@ -28,7 +28,7 @@ def directory_name(model: str) -> str:
         raise Failure(
             "ModelUnavailable",
             f"{model[:200]!r} is not the name of a model.",
-            "Set the pipeline's `model` to a Hugging Face id such as nvidia/Cosmos-Reason2-2B, or to the absolute path "
-            "of a checkpoint folder.",
+            "Write a Hugging Face id such as nvidia/Cosmos-Reason2-2B. A pipeline's `model` may also be the absolute "
+            "path of a checkpoint folder.",
         )
     return model.replace("/", "--")

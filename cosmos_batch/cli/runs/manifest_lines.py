@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT
 
@@ -36,7 +36,9 @@ def opened(name: str, s3: Any) -> Iterator[Read]:
             with Path(name).expanduser().open("rb") as file:
                 yield file.read
         except OSError as error:
-            raise WrongCall(f"{name} cannot be read: {error}.", "Check its name and its permissions.") from error
+            raise WrongCall(
+                f"{name} cannot be read: {file_problem(error)}.", "Check its name and its permissions."
+            ) from error
 
 
 def lines_of(read: Read) -> Iterator[tuple[int, bytes]]:

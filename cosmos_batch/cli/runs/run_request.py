@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.cli.input_checks import checked_prompt, chosen_pipeline
 from cosmos_batch.cli.options import flag
 from cosmos_batch.cli.reasoner_request import read_reasoner_request
@@ -203,7 +203,7 @@ def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
         values = json.loads(Path(run_options.parameters_file).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise WrongCall(
-            f"--parameters: {run_options.parameters_file} cannot be read: {error}.", "Name a JSON file."
+            f"--parameters: {run_options.parameters_file} cannot be read: {file_problem(error)}.", "Name a JSON file."
         ) from error
     if not isinstance(values, dict):
         raise WrongCall(f"--parameters: {run_options.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')

@@ -63,7 +63,7 @@ def read_request_file(text: bytes, read_beside: Callable[[str], bytes] | None = 
     try:
         request = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise parameter_failure("The request is not JSON.") from error
+        raise parameter_failure(f"The request is not JSON: {error}.") from error
     if isinstance(request, list) and request and all(isinstance(row, list) for row in request):
         raise Failure(
             "InvalidInput",
