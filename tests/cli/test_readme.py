@@ -27,6 +27,12 @@ def test_the_page_opens_with_the_two_commands() -> None:
     assert [line.split("#")[0].strip() for line in README.splitlines()[3:5]] == ["make demo", "make test"]
 
 
+def test_the_third_command_asks_about_a_folder() -> None:
+    """`tests/e2e/test_run.py` runs such a command."""
+    third = FENCED[1][1].split("#")[0]
+    assert shlex.split(third)[:3] == [".venv/bin/cosmos-batch", "run", "clips/"]
+
+
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z-]+)", SPOKEN))))
 def test_make_targets_exist(target: str) -> None:
     assert target in targets()
@@ -34,7 +40,9 @@ def test_make_targets_exist(target: str) -> None:
 
 def test_commands_parse() -> None:
     lines = [line.removeprefix('eval "$(').removesuffix(')"') for line in BLOCKS.splitlines()]
-    commands = [shlex.split(line)[1:] for line in lines if line.startswith("cosmos-batch ")]
+    commands = [
+        shlex.split(line)[1:] for line in lines if line.startswith(("cosmos-batch ", ".venv/bin/cosmos-batch "))
+    ]
     assert {command[0] for command in commands} == {"local", "run", "runs", "generate", "submit", "result", "view"}
     for command in commands:
         parse(command)

@@ -28,7 +28,7 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
         f"storage ${estimate.storage_dollars_per_month:,.2f} a month"
     )
     yield f"  time     {_time(estimate)}"
-    yield f"  prices   {estimate.prices}"
+    yield f"  prices   {estimate.prices}; a local cloud costs nothing"
 
 
 def byte_size(count: float) -> str:
