@@ -13,6 +13,10 @@ from cosmos_batch.contract.tasks import TASKS
 # Kinds of control videos, and those that can be computed from the input. A test compares them with
 # `catalogue.generation`.
 HINTS, COMPUTED = ("edge", "blur", "depth", "seg", "wsm"), ("edge", "blur")
+_SHOWN_BY = {
+    "edge": "edges", "blur": "blurred frames", "depth": "depth maps", "seg": "segmentation masks",
+    "wsm": "world scenario maps",
+}  # fmt: skip
 
 # Each option of a reasoner: the parameter's name, what --help calls its value, and what it does.
 REASONER_OPTIONS = (
@@ -161,7 +165,7 @@ def _control_options(function: Decorated, hint: str) -> Decorated:
     weight = "Its share among several controls; default: 1."
     function = option(f"--{hint}-weight", metavar="X", help=weight, section=CONTROLS)(function)
     source = "; without a name, it is made from the input." if is_computed else "."
-    text = f"Follow this control video for {hint}{source}"
+    text = f"Follow this video of {_SHOWN_BY[hint]}{source}"
     return option(f"--{hint}", metavar="[FILE|s3://...]", is_flag=False, flag_value="", help=text, section=CONTROLS)(
         function
     )

@@ -23,6 +23,7 @@ def command() -> None:
 
 @command.command(
     "put",
+    short_help="Copy a model to the model bucket.",
     cls=CosmosCommand,
     examples=[
         "cosmos-batch models put nvidia/Cosmos-Reason2-2B",
@@ -49,6 +50,7 @@ def put(name: str) -> int:
 
 @command.command(
     "update",
+    short_help="Move tags and branches to new commits.",
     cls=CosmosCommand,
     examples=["cosmos-batch models update", "cosmos-batch models update cosmos-reason2-2b"],
 )
