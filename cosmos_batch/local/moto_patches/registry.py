@@ -21,6 +21,7 @@ MODULES = (
     "awslambda",
     "events",
     "s3",
+    "s3_listing",
     "stepfunctions",
     "stepfunctions_executions",
     "stepfunctions_language",

@@ -12,9 +12,10 @@ from typing import Any
 
 import botocore.session
 from moto.core import responses
+from moto.s3.models import FakeKey
 from moto.sqs.models import Message
 
-from cosmos_batch.local import backends, identity
+from cosmos_batch.local import backends, identity, runtime
 from tests.local.probes.registry import ProbedCloud, error_code, probe, resource, unique, until
 
 
@@ -239,6 +240,28 @@ def _eventbridge_on(cloud: ProbedCloud) -> Any:
     url = cloud.events_to_queue({"source": ["aws.s3"], "detail": {"bucket": {"name": [name]}}})
     s3.put_object(Bucket=name, Key="k", Body=b"x")
     return cloud.received(url, 1) != []
+
+
+class _CountedName(str):
+    """The name of an object, which counts how often a listing compares names with its prefix."""
+
+    compared = 0
+
+    def startswith(self, *arguments: Any) -> bool:
+        _CountedName.compared += 1
+        return super().startswith(*arguments)
+
+
+@probe("s3_listing.pages-visit-their-own-keys")
+def _pages(cloud: ProbedCloud) -> Any:
+    s3, bucket = cloud.client("s3"), unique()
+    s3.create_bucket(Bucket=bucket)
+    keys = backends.s3().get_bucket(bucket).keys
+    for number in range(1000):
+        name = _CountedName(f"{number:04}")
+        keys[name] = FakeKey(name, b"", runtime.ACCOUNT, runtime.REGION)
+    page = s3.list_objects_v2(Bucket=bucket, Prefix="0", StartAfter="0499", MaxKeys=2)
+    return [content["Key"] for content in page["Contents"]] == ["0500", "0501"] and _CountedName.compared < 10
 
 
 @probe("awslambda.mappings-poll-their-queue")
