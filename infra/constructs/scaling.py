@@ -52,7 +52,8 @@ class Scaling(Construct):
         allow_shard_answers(scale, machine)
         for objects in ("runs/*/planned/*", "runs/*/run.json"):
             allow_objects(scale, storage.state, objects, "GetObject")
-        _allow_pipelines(scale, pipelines)
+        if pipelines:
+            _allow_pipelines(scale, pipelines)
         for pipeline in pipelines:
             nudges.send_batch_events(pipeline.id, pipeline.compute.queue)
         nudges.invoke(scale)
