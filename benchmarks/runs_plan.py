@@ -1,4 +1,4 @@
-"""Benchmark of planning a run over a prefix of 100,000 keys, and of writing its shards, on moto's S3 over HTTP.
+"""Benchmark of planning a run over a prefix of 100,000 keys, and of writing its shards, on the local cloud's S3.
 
 The server runs in this process, and shares its interpreter with what is measured: on AWS, both would be faster.
 Usage: `python -m benchmarks.runs_plan`.
@@ -55,11 +55,17 @@ def measure(keys: int = KEYS) -> list[Measurement]:
 
 @contextmanager
 def _cloud(keys: int) -> Iterator[Deployment]:
-    """Start moto's server with a bucket of clips, which are put without requests: that would take minutes."""
+    """Start moto's server, with the local cloud's patches, and a bucket of clips.
+
+    The clips are put without requests, which would take minutes.
+    """
     import boto3
     from moto.s3.models import s3_backends
     from moto.server import ThreadedMotoServer
 
+    from cosmos_batch.local.moto_patches import registry
+
+    registry.install_all()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         os.environ.setdefault(name, "testing")
     server = ThreadedMotoServer(port=0, verbose=False)
