@@ -17,6 +17,11 @@ class RunKeys:
         return f"runs/{self.run}/"
 
     @property
+    def claim(self) -> str:
+        """Return the key of the claim, which is written before any other object of the run."""
+        return f"{self.prefix}claim.json"
+
+    @property
     def request(self) -> str:
         """Return the key of what was asked for all items."""
         return f"{self.prefix}run.json"

@@ -2,6 +2,7 @@
 
 A run's objects lie below `runs/<run id>/` in the state bucket (`cosmos_batch.contract.run_keys`):
 
+- `claim.json`, a `RunClaim`: which start writes the other objects.
 - `run.json`, a `RunRequest`: what was asked for all items.
 - `shards.json`, a list of `ShardRef`: what the Distributed Map of Step Functions reads.
 - `shards/<shard>.jsonl`, one `RunItem` a line.
@@ -91,6 +92,12 @@ class RunRequest(Model):
     )
     caller: Text | None = Field(default=None, max_length=1024)
     origin: str | None = Field(default=None, max_length=1024, description="Inputs as the caller named them, for people")
+
+
+class RunClaim(Model):
+    """Which start has taken the name of a run: the first that wrote this object."""
+
+    digest: str = Field(description="SHA-256 of what the start asks (`cosmos_batch.cli.runs.run_claim`)")
 
 
 class PlannedItem(Model):

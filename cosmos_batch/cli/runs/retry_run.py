@@ -1,10 +1,13 @@
 """Write a run over the items of another run that have failed."""
 
+import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
+from cosmos_batch.cli.runs.run_claim import StartDigest, claim_run
 from cosmos_batch.cli.runs.run_request import new_run_id
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -54,17 +57,25 @@ class RetryWriter:
         self._refs: list[ShardRef] = []
 
     def write(self, max_dollars: float | None) -> int:
-        """Write the new run and return the number of its items. Nothing is written where there is none."""
+        """Write the new run and return the number of its items. Nothing is written where there is none.
+
+        Raises WrongCall where a different start has claimed its name.
+        """
+        failed, request = self._failed_items(), self._request(max_dollars)
+        first = next(failed, None)
+        if first is None:
+            return 0
+        choice = json.dumps([sorted(self._codes), sorted(self._ids)])
+        claim_run(self._new, StartDigest().with_request(request, choice))
         waiting: dict[str, list[RunItem]] = {}
-        for pipeline, item in self._failed_items():
+        for pipeline, item in chain([first], failed):
             items = waiting.setdefault(pipeline, [])
             items.append(item)
             if len(items) == SHARD_ITEMS:
                 self._write_shard(pipeline, waiting.pop(pipeline))
         for pipeline, items in waiting.items():
             self._write_shard(pipeline, items)
-        if self._refs:
-            self._new.write_plan(self._refs, self._request(max_dollars))
+        self._new.write_plan(self._refs, request)
         return sum(ref.items for ref in self._refs)
 
     def _request(self, max_dollars: float | None) -> RunRequest:

@@ -12,6 +12,7 @@ from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
+from cosmos_batch.cli.runs.run_claim import StartDigest, claim_run
 from cosmos_batch.cli.runs.run_request import RunSpec
 from cosmos_batch.cli.runs.sources import Sources
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -38,17 +39,24 @@ class PlannedRun:
         The files of this machine that have to be uploaded first.
     copies
         The files at https addresses that have to be copied first.
+    digest
+        The `StartDigest` of its items and its request.
     """
 
     request: RunRequest
     estimate: RunEstimate
     uploads: LocalUploads
     copies: WebCopies
+    digest: str
     _items: LinesOnDisk
     _objects: StoredRun
 
     def write(self) -> None:
-        """Upload files of this machine, then write the run's objects to the state bucket, with progress."""
+        """Claim the run's name, upload files of this machine, then write the run's objects, with progress.
+
+        Raises WrongCall where a different start has claimed the name.
+        """
+        claim_run(self._objects, self.digest)
         if len(self.uploads):
             self.uploads.upload()
         self.copies.copy()
@@ -94,16 +102,18 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     rules = RunRules(spec.request, spec.sweep, deployment.asset_roots, servings, web)
     sources = Sources(deployment, spec.selection, rules, input_counts, uploads)
     items = LinesOnDisk()
-    sample = Sample()
+    sample, digest = Sample(), StartDigest()
     for item in _items(spec, sources, rules, input_counts, sample):
         items.add(item_line(item))
+        digest.add(item)
     input_counts.refuse_wrong_lines(spec.skip_invalid)
     request = spec.request
     if request.output is not None and request.input_root is None:
         request = request.model_copy(update={"input_root": uploads.root})
     counted = Counted(len(items), input_counts, uploads, len(copies), sources.unchecked, sample.items)
     estimate = estimate_run(deployment, spec, request, rules, deployed, counted)
-    return PlannedRun(request, estimate, uploads, copies, items, stored_run(deployment, request.id))
+    objects = stored_run(deployment, request.id)
+    return PlannedRun(request, estimate, uploads, copies, digest.with_request(request), items, objects)
 
 
 def _items(

@@ -13,7 +13,16 @@ from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS, RunKeys
-from cosmos_batch.contract.runs import RUN_ID, PlannedItem, ResultLine, RunItem, RunRequest, RunSummary, ShardRef
+from cosmos_batch.contract.runs import (
+    RUN_ID,
+    PlannedItem,
+    ResultLine,
+    RunClaim,
+    RunItem,
+    RunRequest,
+    RunSummary,
+    ShardRef,
+)
 from cosmos_batch.contract.s3 import S3Location
 
 _READERS = 2  # threads that read objects; each has some objects in memory
@@ -89,6 +98,21 @@ class StoredRun:
         """Yield what an execution made of each item of one shard when it fed that."""
         for line in (self._read(self.keys.planned(execution, shard)) or b"").splitlines():
             yield PlannedItem.model_validate_json(line)
+
+    def claim(self, digest: str) -> str:
+        """Claim the run's name for a start, unless it is claimed. Returns the digest of the start that has it."""
+        from botocore.exceptions import ClientError
+
+        content = RunClaim(digest=digest).model_dump_json().encode()
+        try:
+            self.s3.put_object(Bucket=self.bucket, Key=self.keys.claim, Body=content, IfNoneMatch="*")
+            return digest
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "PreconditionFailed":
+                raise
+        claim = self._read(self.keys.claim)
+        assert claim is not None, "S3 has just said that it exists, and nobody deletes it"
+        return RunClaim.model_validate_json(claim).digest
 
     def write_shard(self, shard: str, lines: bytes) -> None:
         """Write the items of a shard, one on each line."""

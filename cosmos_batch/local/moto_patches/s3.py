@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from moto.iam.access_control import PermissionResult
@@ -31,6 +32,7 @@ _REASONS = {
 }
 
 _request = threading.local()
+_conditional = threading.Lock()
 
 
 @patch(
@@ -53,6 +55,28 @@ def _describe_objects() -> None:
 def _publish_after_requests() -> None:
     for name in ("key_response", "bucket_response"):
         _publish_after(name)
+
+
+@patch(
+    "s3.conditional-writes-are-atomic",
+    brings="Of several writes at once that require that there is no such object, exactly one succeeds.",
+    moto="Looks whether there is an object and writes it later, while the threads of other requests do the same.",
+    source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html",
+)
+def _serve_conditional_writes_alone() -> None:
+    replace(S3Response, "put_object", conditional_writes_alone(S3Response.put_object))
+
+
+def conditional_writes_alone(original: Callable[[S3Response], Any]) -> Callable[[S3Response], Any]:
+    """Return the function that serves a request to put an object, with conditional ones one after the other."""
+
+    def put_object(self: S3Response) -> Any:
+        if "If-None-Match" not in self.headers:
+            return original(self)
+        with _conditional:
+            return original(self)
+
+    return put_object
 
 
 @patch(

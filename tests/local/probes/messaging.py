@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -58,6 +58,11 @@ def _atomic_writes(cloud: ProbedCloud) -> Any:
             ExpressionAttributeValues={":me": {"N": str(attempt)}},
         )
 
+    return _one_of_eight_wins(write)
+
+
+def _one_of_eight_wins(write: Callable[[int], bool]) -> bool:
+    """Return whether of each eight attempts that are made at once, with successive numbers, exactly one succeeds."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # The server's threads change places within a request, so that a race shows.
     try:
@@ -210,6 +215,17 @@ def _event_fields(cloud: ProbedCloud) -> Any:
 @probe("s3.one-event-for-one-object")
 def _one_event(cloud: ProbedCloud) -> Any:
     return len(_put_object(cloud, Tagging="a=b", Metadata={"c": "d"})) == 1
+
+
+@probe("s3.conditional-writes-are-atomic")
+def _conditional_writes(cloud: ProbedCloud) -> Any:
+    s3, bucket = cloud.client("s3"), unique()
+    s3.create_bucket(Bucket=bucket)
+    return _one_of_eight_wins(
+        lambda attempt: (
+            not error_code(s3.put_object, Bucket=bucket, Key=str(attempt // 8), Body=str(attempt), IfNoneMatch="*")
+        )
+    )
 
 
 @probe("s3.conditions-of-bucket-policies")

@@ -51,6 +51,20 @@ def test_everything_that_failed_is_asked_again_as_a_new_run(
     assert request.retry_failed and request.max_dollars == 5 and request.prompt == "What happens?"
 
 
+def test_a_retry_that_was_interrupted_goes_on_and_another_one_of_its_name_is_refused(
+    over: str, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredRun, "write_plan", interrupt)
+        assert main(["runs", "retry", over, "--failed", "--name", "again"]) == 130
+    assert main(["runs", "retry", over, "--code", "InvalidInput", "--name", "again"]) == 2
+    assert "The name again was taken" in capsys.readouterr().err and stepfunctions.started == []
+    assert main(["runs", "retry", over, "--failed", "--name", "again"]) == 0
+
+
 def test_what_failed_with_a_code_is_asked_again(
     over: str, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
