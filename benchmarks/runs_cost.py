@@ -20,7 +20,7 @@ _S3_PUTS = ("PutObject", "CopyObject", "ListBucket", "CreateMultipartUpload", "U
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 _GROUPED = ("SendMessageBatch", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteMessageBatch")
 _FREE = ("batch", "ssm", "lambda", "stepfunctions", "ec2", "cloudwatch", "codebuild", "secretsmanager", "iam", "sts")
-SMALLER = "runs-items-500"  # a run after documents were kept from the queue of `upload`
+SMALLER = "runs-items-500"  # a run after documents were kept from the queue of `upload`, and sent jobs noted
 _NUDGES = "Scale"  # this function, and `Upload`, is invoked by a queue that Lambda polls
 
 

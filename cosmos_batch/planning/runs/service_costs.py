@@ -11,7 +11,7 @@ _PER_ITEM = {
     "s3.put": 2.0,  # the document in the state bucket, and its copy beside the file
     "s3.get": 3.0,  # HEAD when it is planned, GET by the worker, GET of the document for the table
     "events.published": 1.0,  # S3's event of the document
-    "dynamodb.write": 8.0,  # the job's row, its document's key, its attempt, its end, and the shard's count
+    "dynamodb.write": 9.0,  # the job's row, its document's key, its sending, attempt and end, and the shard's count
     "dynamodb.read": 3.1,
     "sqs.request": 2.6,  # received and deleted by the worker, and the event of an object
     "sqs.fair": 1.6,
