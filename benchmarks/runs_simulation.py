@@ -1,8 +1,11 @@
 """A run of a million clips of 2 s to 10 min on 16, 80 and 400 workers, of which 5 % are lost in an hour: simulated.
 
-The shards (`shards_of`), how many of them are fed at once (`concurrency`), how many workers are started
-(`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`) and the plan (`Sample`, `estimate_pipeline`) are
-the deployed functions. Simulated are the clock, the queue, the instances and the engine.
+How many workers are started (`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`, `narrowed`) and the
+plan (`Sample`, `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are the sizes of the
+shards (`shards_of`), how many of them are fed at once (`concurrency`), the totals of waiting work
+(`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the order of the calls in `scale`.
+Simulated are the clock, the queue, the instances and the engine.
+
 `runs_simulation_results` is the command.
 """
 
