@@ -1,35 +1,39 @@
 """A run of a million clips of 2 s to 10 min on 16, 80 and 400 workers, of which 5 % are lost in an hour: simulated.
 
-How many workers are started (`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`, `narrowed`) and the
-plan (`Sample`, `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are the sizes of the
-shards (`shards_of`), how many of them are fed at once (`concurrency`), the totals of waiting work
-(`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the order of the calls in `scale`.
-Simulated are the clock, the queue, the instances and the engine.
+The shards (`shards_of`), how many of them are fed at once (`concurrency`), what a run has yet to send
+(`jobs_to_come`), how many workers are started (`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`,
+`narrowed`) and the plan (`Sample`, `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are
+the totals of waiting work (`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the
+order of the calls in `scale`. Simulated are the clock, the queue, the instances and the engine.
 
 `runs_simulation_results` is the command.
 """
 
 import heapq
+import itertools
 import random
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from benchmarks.runs_simulation_clips import MIXED, ClipLengths, engine_units
 from benchmarks.scaling import COLD_START_SECONDS, REASONER_ON_L40S, SEEN_SECONDS, START, SWEEP_SECONDS, EngineSpeed
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
-from cosmos_batch.contract.environment import DeployedCompute
-from cosmos_batch.contract.runs import SHARD_ITEMS
+from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 from cosmos_batch.planning.pace import narrowed
-from cosmos_batch.state import PipelineRow
+from cosmos_batch.planning.runs.shards import shards_of
+from cosmos_batch.state import FedItems, PipelineRow, RunRow
 from cosmos_batch.worker.pace import PaceMeter
-from lambdas.runs.prepare import SHARDS_LIMIT, SHARDS_PER_WORKER
+from lambdas.runs.prepare import concurrency
 from lambdas.scaling.breaker import workers_to_start
+from lambdas.scaling.unfed_jobs import jobs_to_come
 from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
 
-PIPELINE = "cosmos-reason2-2b"
+RUN, PIPELINE = "simulated", "cosmos-reason2-2b"
+IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configuration="simulated")
+QUEUE = DeployedQueue(id=PIPELINE, queue_url="https://queue", identity=IDENTITY)
 INSTANCE_TYPE = "g6e.12xlarge"
 SPOT_LOSSES_PER_HOUR = 0.05
 STARTS_AT_ONCE = 80  # SubmitJob takes one job a call; so many fit into an invocation of `scale`
@@ -100,7 +104,9 @@ class RunSimulation:
         self._compute = compute(max_workers)
         self._units = engine_units(mix.clips(items, seed), seed + 1)
         self._random = random.Random(seed + 2)
-        self._shards = shard_sizes(items)
+        self._shards = shards_of(itertools.repeat(b"", items), RUN, [PIPELINE])
+        self._run_row = RunRow(id=RUN, state="RUNNING", pipelines=[PIPELINE], items=items, started_at=START.isoformat())
+        self._fed_items = FedItems()
         self._left: list[int] = []
         self._work: dict[int, tuple[int, float]] = {}  # by item: its shard and its units
         self._next_item = 0
@@ -111,7 +117,7 @@ class RunSimulation:
         self._sequence = 0
         self._row = PipelineRow()
         self._settings, self._worker_settings = ScalingSettings(), WorkerSettings()
-        self._slots = min(SHARDS_LIMIT, SHARDS_PER_WORKER * max_workers + SHARDS_PER_WORKER)
+        self._slots = concurrency([PIPELINE], {PIPELINE: DeployedPipeline(queue=QUEUE, compute=self._compute)})
         self._in_map = 0
         self._ended_items = 0
         self._noted: list[tuple[int, TimeUse]] = []
@@ -135,9 +141,10 @@ class RunSimulation:
 
     # The map: it feeds a shard as soon as one has been collected.
     def _feed_next(self) -> None:
-        size = next(self._shards, None)
-        if size is None:
+        shard = next(self._shards, None)
+        if shard is None:
             return
+        size = shard[0].items
         self._left.append(size)
         self._in_map += 1
         self.outcome.peak_shards = max(self.outcome.peak_shards, self._in_map)
@@ -150,6 +157,8 @@ class RunSimulation:
             self._waiting.append(self._next_item)
             self._next_item += 1
         self.outcome.peak_in_flight = max(self.outcome.peak_in_flight, len(self._work))
+        fed = self._fed_items
+        self._fed_items = FedItems(items=fed.items + size, needed=fed.needed + size)
         self._count(size)
         self._hand_out()
 
@@ -275,8 +284,9 @@ class RunSimulation:
         if self._row.seconds_per_unit is None:
             pace = seconds_per_unit(self._compute, self._row)
             self._row = self._row.model_copy(update={"seconds_per_unit": pace})
+        backlog = len(self._work) and len(self._work) + jobs_to_come(self._run_row, self._fed_items, job_dollars=0.0)
         wanted = wanted_by_pipeline(
-            self._compute, self._row, len(self._work), len(self._live), self._settings.target_drain_seconds
+            self._compute, self._row, backlog, len(self._live), self._settings.target_drain_seconds
         )
         serving = sum(worker.served > 0 for worker in self._live)
         now = START + timedelta(seconds=self.now)
@@ -323,17 +333,11 @@ class RunSimulation:
                 self._schedule(worker)
 
 
-def shard_sizes(items: int) -> Iterator[int]:
-    """Yield the number of items of each shard."""
-    for start in range(0, items, SHARD_ITEMS):
-        yield min(SHARD_ITEMS, items - start)
-
-
 def compute(max_workers: int) -> DeployedCompute:
     """Return the pipeline with so many workers of one L40S each."""
     return DeployedCompute(
         id=PIPELINE,
-        queue_url="https://queue",
+        queue_url=QUEUE.queue_url,
         job_queue="queue",
         job_definition="definition",
         max_workers=max_workers,

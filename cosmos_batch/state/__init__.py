@@ -1,6 +1,7 @@
 """The DynamoDB table that Lambda functions and workers share (decision 001). `table` lists its kinds of rows."""
 
 from cosmos_batch.state.callbacks import Callbacks
+from cosmos_batch.state.fed_items import FedItems, RunFeeding
 from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.item_ends import count_item, end_of
 from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobEnd, JobRow, JobState, Waiting
@@ -18,6 +19,7 @@ __all__ = [
     "Callbacks",
     "Cause",
     "ConditionFailed",
+    "FedItems",
     "Group",
     "Groups",
     "ItemEnd",
@@ -31,6 +33,7 @@ __all__ = [
     "Reports",
     "ReservedKeys",
     "Revisions",
+    "RunFeeding",
     "RunRow",
     "Runs",
     "ShardFacts",

@@ -13,7 +13,7 @@ from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironm
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
 from cosmos_batch.planning.pace import typical_weight, weight_of
-from cosmos_batch.state import ItemEnd, Jobs, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
+from cosmos_batch.state import ItemEnd, Jobs, RunFeeding, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
 from lambdas.clients import state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
@@ -165,6 +165,9 @@ class Feeder:
         """Count the items that have ended, add the others to the waiting work, and answer a complete shard."""
         self._runs.count(self.ref.run, self.ref.shard, ends)
         before = self._runs.shard(self.ref.run, self.ref.shard)
+        # Before the shard's own row: after a crash, `scale` expects too few further items rather than too many.
+        if before is not None and before.state == "FEEDING" and not before.jobs:
+            RunFeeding(self._table).add(self.ref.run, self.ref.pipeline, self.ref.items, waiting)
         row = self._runs.fed(self.ref.run, self.ref.shard, waiting, weight)
         if before is not None and before.state == "FEEDING":
             self._jobs.count_waiting(self.ref.pipeline, waiting, weight)

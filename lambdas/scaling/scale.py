@@ -23,6 +23,7 @@ from lambdas.scaling.breaker import (
 from lambdas.scaling.fleet import Fleet, FleetWorker
 from lambdas.scaling.nudges import announces_work, is_about, nudge_to_look
 from lambdas.scaling.stuck_workers import end_stuck_workers
+from lambdas.scaling.unfed_jobs import unfed_jobs
 from lambdas.scaling.vcpu_shares import workers_within_total
 from lambdas.scaling.worker_count import (
     seconds_per_unit,
@@ -100,9 +101,12 @@ class PipelineScaler:
         fleet.drain_outdated()
         live = [worker for worker in fleet.live if not fleet.is_outdated(worker)]
         # A planned job's message is sent after its nudge, and SQS's counts lag a minute behind.
-        backlog = max(count_jobs(pipeline.queue_url), 1 if work_is_coming else 0)
+        queued = count_jobs(pipeline.queue_url)
+        backlog = max(queued, 1 if work_is_coming else 0)
         self._correct_totals(breaker, backlog)
-        wanted = wanted_by_pipeline(pipeline, breaker, backlog, len(live), scaling.target_drain_seconds)
+        # Nothing is added to an empty queue: a run whose execution has died must not keep workers for ever.
+        unfed = unfed_jobs(state_table(self._environment.state_table), pipeline) if queued else 0
+        wanted = wanted_by_pipeline(pipeline, breaker, backlog + unfed, len(live), scaling.target_drain_seconds)
         if wanted == 0 and not fleet.live and breaker.lacks_capacity:
             self._workers.set_breaker(without_lack_of_capacity(breaker))
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):

@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.state import JobRow
+from cosmos_batch.state import FedItems, JobRow, RunFeeding
 from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
@@ -47,6 +47,18 @@ def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench:
     bench.feed(ref, token="second")
     assert {message["job"]["jobId"] for message in bench.sent()} == first
     assert bench.shard().task_tokens == {"shard-token", "second"}
+
+
+def test_what_is_fed_is_counted_once_for_scale_and_answered_items_need_no_job(bench: Bench) -> None:
+    items = bench.items("a", "b")
+    bench.started(items[:1])
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    ref = bench.started_by_another(items)
+    feeding = RunFeeding(bench.cloud.table)
+    assert feeding.get("other", SMALL) == FedItems(items=2, needed=1)
+    bench.cloud.table.update("run#other", "shard#00000", "SET #state = :feeding", {"feeding": "FEEDING"})
+    bench.feed(ref, token="second", execution="other")
+    assert feeding.get("other", SMALL) == FedItems(items=2, needed=1)
 
 
 def test_refused_items_are_counted_at_once(bench: Bench) -> None:

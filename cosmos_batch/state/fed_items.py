@@ -1,0 +1,40 @@
+"""How many items of a run have been fed to each of its pipelines, and how many of those needed a job.
+
+`scale` estimates by these numbers how many jobs the items make that are not fed yet.
+"""
+
+from pydantic import Field
+
+from cosmos_batch.state.table import Table, TableRow, expires_at
+
+KEEP_SECONDS = 365 * 86_400  # as long as the run's own row
+
+
+class FedItems(TableRow):
+    """What a run has fed to one pipeline."""
+
+    items: int = Field(default=0, description="Items of the shards that were fed, each shard counted once")
+    needed: int = Field(default=0, description="Those of them that had neither an answer nor an error when fed")
+
+    @property
+    def needed_share(self) -> float:
+        """Return the share of the items that needed a job; 0 while nothing is fed, because it is not known then."""
+        return self.needed / self.items if self.items else 0.0
+
+
+class RunFeeding:
+    """The rows that say what runs have fed to their pipelines."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def get(self, run: str, pipeline: str) -> FedItems:
+        """Return what a run has fed to a pipeline; zeros if that is nothing yet."""
+        return FedItems.model_validate(self._table.get(f"run#{run}", f"fed#{pipeline}") or {})
+
+    def add(self, run: str, pipeline: str, items: int, needed: int) -> None:
+        """Count a shard that is fed for the first time."""
+        values = {"items": items, "needed": needed, "later": expires_at(KEEP_SECONDS)}
+        self._table.update(
+            f"run#{run}", f"fed#{pipeline}", "SET #expiresAt = :later ADD #items :items, #needed :needed", values
+        )

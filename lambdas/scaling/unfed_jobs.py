@@ -1,0 +1,31 @@
+"""Estimate how many jobs running runs have yet to send to a pipeline's queue.
+
+A run feeds its shards little by little, so its queue never holds more than some shards of it.
+"""
+
+from cosmos_batch.contract.environment import DeployedCompute
+from cosmos_batch.planning.pace import typical_weight
+from cosmos_batch.state import FedItems, RunFeeding, RunRow, Runs, Table, Workers
+from lambdas.runs.budget import expected_dollars
+
+
+def unfed_jobs(table: Table, pipeline: DeployedCompute) -> int:
+    """Return about how many jobs the running runs have yet to send to the pipeline's queue."""
+    feeding = RunFeeding(table)
+    runs = [run for run in Runs(table).active() if run.state == "RUNNING" and pipeline.id in run.pipelines]
+    if not runs:
+        return 0
+    job_dollars = expected_dollars(pipeline, typical_weight(pipeline.id), Workers(table, pipeline.id))
+    return sum(jobs_to_come(run, feeding.get(run.id, pipeline.id), job_dollars) for run in runs)
+
+
+def jobs_to_come(run: RunRow, fed: FedItems, job_dollars: float) -> int:
+    """Return about how many jobs a running run has yet to send to one pipeline.
+
+    They are as many of its unfed items as needed a job so far, and no more than its budget has room for.
+    """
+    unfed_items = max(0, run.items // len(run.pipelines) - fed.items)  # each pipeline gets all inputs
+    jobs = unfed_items * fed.needed_share
+    if run.max_dollars is not None and job_dollars > 0:
+        jobs = min(jobs, max(0.0, run.max_dollars - run.charged_dollars) / job_dollars)
+    return int(jobs)
