@@ -117,7 +117,8 @@ def _simulation() -> str:
     names = " | ".join(f"{run['max_workers']} workers" for run in found["runs"])
     return f"""[`runs_simulation.py`](../benchmarks/runs_simulation.py) simulates a run over a million clips of
 2 seconds to 10 minutes, on workers of one L40S each. The functions that choose the number of workers and measure their
-pace are the deployed ones. Each hour 5 % of the workers are lost, and give back what they have in hand. The times of
+pace are the deployed ones; its file names what is copied. Each hour 5 % of the workers are lost, and give back what
+they have in hand. The times of
 the engine come from [two measurements on an H100](../benchmarks/runs_simulation_clips.py), times 3.88 for the L40S;
 that they spread by 30 % is an assumption. The plan sees 200 of the clips, and the pace of another run over clips of 2
 to 60 seconds. Dollars are list prices of On-Demand instances.
@@ -127,10 +128,10 @@ to 60 seconds. Dollars are list prices of On-Demand instances.
 {rows}
 
 *Idle* is the share of the workers' time without any job, from the first minute with 95 % of the workers until
-nothing is left to hand out; limit: at most {IDLE_LIMIT:.0%}. A plan may differ by {PLAN_LIMIT:.0%}; what differs by
-more is in bold. `scale` is the cause: it counts what is in the queue, of which a run fills at most 250 items for each
-shard that is fed at the same time, and fewer while shards wait for their longest clips. So it starts fewer workers than
-it may, and replaces those that were lost late. The plan expects all workers from the start.
+nothing is left to hand out; limit: at most {IDLE_LIMIT:.0%}. A plan may differ by {PLAN_LIMIT:.0%}; one that
+differs by more is in bold. Most of 400 workers have nothing left to do while the last and longest clips are done, which
+makes such a run dearer for each clip. Before `scale` counted what runs have yet to send to the queue, it started 304 of
+the 400 workers, and the plan's hours were 36 % too few.
 
 ![Workers and items over time](runs.svg)
 
@@ -147,8 +148,8 @@ def _simulation_row(run: Mapping[str, Any]) -> str:
     return (
         f"| {run['max_workers']} | {run['most']} | {run['finished_at'] / 3600:.1f} | {run['dollars']:,.0f} "
         f"| {run['lost']} | {run['repeated']:,} | {_marked(f'{idle:.1%}', idle <= IDLE_LIMIT)} "
-        f"| {run['unused_share']:.1%} | {_marked(f'{hours:+.1%}', abs(hours) <= PLAN_LIMIT)} "
-        f"| {_marked(f'{dollars:+.1%}', abs(dollars) <= PLAN_LIMIT)} |"
+        f"| {run['unused_share']:.1%} | {_marked(f'{hours:+z.1%}', abs(hours) <= PLAN_LIMIT)} "
+        f"| {_marked(f'{dollars:+z.1%}', abs(dollars) <= PLAN_LIMIT)} |"
     )
 
 
