@@ -12,12 +12,20 @@ import pytest
 from moto import mock_aws
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.messages import Verbosity, set_verbosity
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 
 PIPELINE = "cosmos-reason2-2b"
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def normal_verbosity() -> Iterator[None]:
+    """Let no test print less or more because a command before it was given --quiet or --verbose."""
+    yield
+    set_verbosity(Verbosity.NORMAL)
 
 
 class FakeStepFunctions:
