@@ -1,4 +1,4 @@
-"""Simulate how many workers `scale` starts for five patterns of arrival, and their cost, with its own functions.
+"""Simulate how many workers the function `scale` starts for five patterns of arriving jobs, and what they cost.
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 

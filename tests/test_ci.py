@@ -198,7 +198,7 @@ def test_tests_that_failed_beside_the_others_run_once_more_alone(
     assert tries == ("again\n" if second else "")
 
 
-def test_the_recipes_of_the_makefile_try_a_test_again(tmp_path: Path) -> None:
+def test_make_runs_failed_tests_again_alone(tmp_path: Path) -> None:
     """Two tests fail beside others, as the real `make test` runs them, and pass alone, as `make test-again` does."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_busy.py").write_text(

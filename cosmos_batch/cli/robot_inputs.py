@@ -1,4 +1,4 @@
-"""LeRobot data sets on the command line: `--episode` and `--camera` choose videos of a folder that is one."""
+"""Options for LeRobot data sets: `--episode` and `--camera` choose videos of a folder with such a data set."""
 
 import json
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SECTION = "Episodes of a LeRobot data set (docs/command-line.md)"
 ALL = "all"
-_CAMERA = "Such as observation.images.front; default: the only one."
+_CAMERA = "Camera of the data set, such as observation.images.front; default: the only one."
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 

@@ -57,7 +57,7 @@ class Subnet(Model):
 
 
 class ExistingVpc(Model):
-    """An existing VPC."""
+    """An existing VPC to deploy into: its subnets, and which endpoints are to be made in it."""
 
     vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]+$", description="Such as vpc-0a1b2c3d4e5f67890")
     cidr: Cidr = Field(description="Its IPv4 network")

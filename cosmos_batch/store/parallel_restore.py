@@ -48,7 +48,7 @@ class BackupLocation:
 
 
 def restore_files(source: BackupLocation, files: Sequence[ModelFile], directory: Path) -> None:
-    """Copy `files` into the empty `directory` and compare the hashes that are known; blocks.
+    """Copy `files` from the backup in S3 to the empty `directory`, and check the hashes that are known; blocks.
 
     Raises
     ------

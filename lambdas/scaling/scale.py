@@ -126,7 +126,7 @@ class PipelineScaler:
         )
 
     def _update_breaker(self, fleet: Fleet, failed: list[FailedWorker]) -> PipelineRow:
-        """Return the breaker after the workers that served or ended since the last look, each of which counts once."""
+        """Count the workers that served or ended since the last look, each once; store the breaker and return it."""
         stored = self._workers.pipeline()
         before = breaker_of_deployment(stored, self._pipeline.job_definition)
         if fleet.has_started:

@@ -45,7 +45,7 @@ def set_up(tmp_path: Path, **pythons: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True, check=False)
 
 
-def test_a_shim_without_its_python_is_passed_over(tmp_path: Path) -> None:
+def test_a_python_command_that_cannot_start_is_skipped(tmp_path: Path) -> None:
     ran = set_up(tmp_path, python3_11="exit 127", python3_12="echo old", python3_13="echo good", python3="echo good")
     assert ran.stdout.strip().endswith("python3.13 runs scripts/install.py")
 

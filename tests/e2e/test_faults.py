@@ -58,7 +58,7 @@ def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, s
     assert app.row(ours["executionArn"]).attempts <= 1 + (stage == "started")
 
 
-def test_killed_during_inference_alone_counts_and_then_fails(app: App) -> None:
+def test_a_job_that_kills_its_worker_while_alone_fails_after_two_attempts(app: App) -> None:
     """The settings allow two attempts, and a crash with one job in flight counts as that job's."""
     arn = ask(app, "p.png", {"die": True})
     error = error_of(app.ended(arn, 90))

@@ -260,7 +260,7 @@ def test_executions_are_registered_on_the_bus_and_can_be_stopped(app: App, pictu
     assert event["detail"]["logs"][0]["logGroupArn"].startswith("arn:aws:logs:")
 
 
-def test_tokens_are_answered_by_the_role_in_their_account(app: App) -> None:
+def test_task_tokens_of_vams_are_answered_with_a_role_of_their_account(app: App) -> None:
     """No role of ours answers a token of VAMS directly, and every call is granted."""
     used, granted = uses(app), grants(app)
     assert not [use for use in used if not any(covers(grant, use) for grant in granted)]

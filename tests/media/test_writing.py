@@ -167,7 +167,7 @@ def test_every_exact_rate_is_near_the_rounded_rate(fps: float) -> None:
     assert float(exact_rate(fps)) == pytest.approx(fps, rel=5e-4, abs=5e-4)
 
 
-def test_written_rates_are_read_back_by_ffmpeg(tmp_path: Path) -> None:
+def test_written_frame_rates_are_read_back_by_ffmpeg(tmp_path: Path) -> None:
     for name, fps in (("a.mp4", 29.97), ("b.mp4", 23.976), ("c.mp4", 24.0)):
         write_video(tmp_path / name, frames(25), exact_rate(fps))
         assert read_mp4(tmp_path / name).fps == exact_rate(fps)

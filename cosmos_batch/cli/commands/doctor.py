@@ -17,7 +17,7 @@ from cosmos_batch.cli.input_checks import chosen_pipeline
     examples=["cosmos-batch doctor", "cosmos-batch doctor --pipeline cosmos-reason2-8b", "cosmos-batch doctor --json"],
 )
 @option("--pipeline", "pipelines", metavar="ID", multiple=True, help="Check this one only. May be given again.")
-@option("--json", "as_json", is_flag=True, help="Print a JSON object for each finding, on a line.")
+@option("--json", "as_json", is_flag=True, help="Print each finding as a JSON object on a line of its own.")
 def command(pipelines: tuple[str, ...], as_json: bool) -> int:
     """Check models, quotas, memory, buckets and capacity at once, within ten seconds, and say what to do.
 

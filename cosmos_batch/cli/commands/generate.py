@@ -156,7 +156,7 @@ def _is_auto(config: Config, name: str) -> bool:
 
 
 def entry_here(request: GenerationRequest) -> dict[str, Any]:
-    """Return the configuration of a generator on this machine. Guardrails that nobody asks for are not loaded."""
+    """Return a generator's entry of config.json for this machine; without guardrails where the request has none."""
     return {
         "enabled": True,
         "engine": ENGINE,

@@ -49,7 +49,7 @@ def up(export: bool) -> int:
 @command.command("start", cls=CosmosCommand, examples=['eval "$(cosmos-batch local start --export)"'])
 @option("--export", is_flag=True, help=EXPORT_HELP)
 def start(export: bool) -> int:
-    """Start an empty local cloud, for `npx cdk deploy`."""
+    """Start a simulated AWS with nothing in it on this machine, for `npx cdk deploy`."""
     cloud = LocalCloud.find(default_home()) or start_cloud()
     _point_at(cloud, "start", export)
     return 0

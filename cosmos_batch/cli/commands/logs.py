@@ -15,7 +15,7 @@ from cosmos_batch.cli.worker_log import worker_events
 @click.command(cls=CosmosCommand, examples=["cosmos-batch logs ID", "cosmos-batch logs ID --all"])
 @click.argument("id")
 @option("--all", "all_lines", is_flag=True, help="Print all lines of the worker, also those on other jobs.")
-@option("--json", "as_json", is_flag=True, help="Print a JSON object for each, on a line: time and message.")
+@option("--json", "as_json", is_flag=True, help="Print each line as a JSON object with time and message.")
 def command(id: str, all_lines: bool, as_json: bool) -> int:
     """Print the lines that a job's last worker has logged about it, oldest first."""
     deployment = deployments.find()

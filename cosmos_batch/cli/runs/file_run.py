@@ -1,4 +1,4 @@
-"""A run over the files that `submit` and `run` are given: one question, one pipeline, asked as for a single file."""
+"""Ask one pipeline one question about all files that `submit` or `run` was given, as a run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -104,5 +104,5 @@ def _refuse_unfinished(state: RunSnapshot) -> None:
     if state.row is not None and state.name != "SUCCEEDED":
         raise CliError(
             f"{state.run} {state.name}: {state.row.reason or 'it could not go on.'}",
-            "The same command asks about the files that are missing; what the cloud has answered costs nothing again.",
+            "Run the same command again: it asks about the missing files alone, and no answer is paid for twice.",
         )

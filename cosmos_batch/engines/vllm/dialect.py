@@ -59,7 +59,9 @@ class VllmDialect(ServerDialect):
         """Recognize a prompt that is too long, a schema that no answer fits, and too many files."""
         if any(words in message for words in _TOO_LONG):
             return Failure(
-                "InvalidInput", f"Prompt and media do not fit: {message}", "Shorten the prompt, or lower fps."
+                "InvalidInput",
+                f"Prompt and media do not fit into the model's context: {message}",
+                "Shorten the prompt, or lower fps.",
             )
         if self.contradicts_itself(message):
             remedy = "Correct the schema: it contradicts itself."

@@ -150,7 +150,7 @@ class Pollers:
             poller.stop()
 
     def wake(self, mapping_id: str) -> None:
-        """Let the poller of a mapping read the changed mapping."""
+        """Wake the poller of an event source mapping, so that it reads the changed mapping."""
         poller = self._pollers.get(mapping_id)
         if poller:
             with poller._queue._messages_lock:

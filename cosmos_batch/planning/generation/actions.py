@@ -12,7 +12,7 @@ INLINE_LIMIT = 32 * 1024
 
 
 def settle_action(parameters: GenerationParameters, mode: Mode, tier: Resolution) -> ActionSettings:
-    """Return the settings of a generation with actions. Raises Failure (InvalidInput)."""
+    """Return the settings of a generation with a robot's actions. Raises Failure (InvalidInput)."""
     name, domain = _settle_domain(parameters.domain_name)
     if parameters.num_frames is not None:
         raise Failure(

@@ -141,7 +141,7 @@ def refuse_input(mode: Mode, medium: Medium | None) -> None:
     rules = MODES[mode]
     expected = " or ".join(f"{'an' if kind == 'image' else 'a'} {kind}" for kind in rules.inputs)
     if medium is None and rules.inputs and not rules.input_optional:
-        raise Failure("InvalidInput", f"input: {mode} starts from {expected}, and there is none.", "Name the file.")
+        raise Failure("InvalidInput", f"input: {mode} starts from {expected}, and there is none.", "Name it as input.")
     if medium is not None and medium not in rules.inputs:
         others = [name for name, other in MODES.items() if medium in other.inputs]
         raise Failure(

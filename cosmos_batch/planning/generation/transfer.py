@@ -94,7 +94,11 @@ def _settle_control_frames(requested: int | None, frames: dict[Hint, int]) -> in
     """
     lengths = ", ".join(f"{hint} {count}" for hint, count in frames.items())
     if len(set(frames.values())) > 1:
-        raise Failure("InvalidInput", f"controls: differ in their frames: {lengths}.", "Cut them to one length.")
+        raise Failure(
+            "InvalidInput",
+            f"controls: the videos differ in their frames: {lengths}.",
+            "Cut them to the same number of frames.",
+        )
     available = next(iter(frames.values()))
     if available < SHORTEST_VIDEO or (requested is not None and requested > round_up_frames(available)):
         needed = f"{SHORTEST_VIDEO} or more" if requested is None else f"{requested}"

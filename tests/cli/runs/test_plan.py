@@ -41,7 +41,7 @@ def test_keys_of_every_kind_are_taken_as_they_are(items: Items, put: Put) -> Non
     assert sorted(item.id for item in items("s3://assets/clips/")) == sorted(STRANGE_KEYS)
 
 
-def test_folders_own_outputs_and_other_kinds_are_left_out_and_counted(
+def test_folders_and_our_outputs_and_other_formats_are_left_out_and_counted(
     plan: Plan, put: Put, deployment: Deployment
 ) -> None:
     put("clips/a.mp4", "clips/a.mp4.metadata.json", "clips/notes.txt", "clips/a_CosmosReason_20261120-120000.json")

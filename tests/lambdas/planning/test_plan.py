@@ -178,7 +178,7 @@ def test_an_input_must_fit_on_a_workers_disk(
 
 
 @pytest.mark.parametrize("request_", [{"input": "s3://elsewhere/clip.mp4"}, {"output": "s3://elsewhere/out/"}])
-def test_a_remedy_names_what_can_be_done(cloud: Cloud, request_: dict[str, str]) -> None:
+def test_a_place_elsewhere_is_refused_with_the_allowed_ones(cloud: Cloud, request_: dict[str, str]) -> None:
     cloud.put(KEY)
     assert refused(**request_).remedy.endswith("below one of: assets, plain/inbox/.")
 

@@ -27,7 +27,12 @@ from cosmos_batch.contract.error import ErrorCode
 @option("--failed", is_flag=True, help="Ask again everything that has no answer.")
 @option("--code", "codes", metavar="CODE", type=click.Choice(get_args(ErrorCode)), multiple=True,
         help="Ask again what failed with this code, such as TimedOut. May be given again.")  # fmt: skip
-@option("--max-dollars", metavar="X", type=click.FloatRange(min=0, min_open=True), help="Stop when so much is spent.")
+@option(
+    "--max-dollars",
+    metavar="X",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Send no more items once X dollars are spent or in flight.",
+)
 @option("--name", metavar="RUN", help="Name the new run; default: run- and the time.")
 @option("--watch", "follow", is_flag=True, help="Follow it until it has ended.")
 def command(

@@ -32,8 +32,8 @@ class PatchSizes:
         count, height, width, _ = frames.shape
         return -(-count // self.frames), height // self.patch, width // self.patch
 
-    def divide(self, frames: np.ndarray) -> bool:
-        """Return whether both sides of a clip's frames are whole numbers of tokens."""
+    def holds_whole_tokens(self, frames: np.ndarray) -> bool:
+        """Return whether the height and width of the frames are multiples of the side of a token, in pixels."""
         side = self.patch * self.merge
         return frames.ndim == 4 and frames.shape[1] % side == 0 and frames.shape[2] % side == 0
 

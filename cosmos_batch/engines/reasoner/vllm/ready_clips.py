@@ -27,7 +27,7 @@ class ReadyMetadata(dict[str, Any]):
 
 def with_patches(frames: np.ndarray, metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata with the clip's patches, if the model that is served here takes them."""
-    if _sizes is None or not _sizes.divide(frames):
+    if _sizes is None or not _sizes.holds_whole_tokens(frames):
         return metadata
     ready = ReadyMetadata(metadata)
     ready.patches = cut_patches(frames, _sizes)
