@@ -66,6 +66,9 @@ def error_of(name: str | None, cause: str | None) -> Error:
             retryable=True,
         )
     if name == "Aborted":
+        given = _parse_error(cause)  # `cosmos-batch cancel` gives our own error as the cause
+        if given is not None and given.code == "Cancelled":
+            return given
         return Error(
             code="Cancelled",
             message=_with_cause("The execution was stopped.", cause),

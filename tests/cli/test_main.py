@@ -71,6 +71,14 @@ def test_a_wrong_call_has_a_status_of_its_own(arguments: list[str], capsys: pyte
     assert "Error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("typed", "meant"), [(["subimt"], "submit"), (["runs", "strat"], "start")])
+def test_a_misspelled_command_is_told_the_nearest_one(
+    typed: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
 def test_options_stand_in_sections_with_the_general_ones_last(capsys: pytest.CaptureFixture[str]) -> None:
     """Each section has its own options, so that a person finds them among two dozen others."""
     assert main(["run", "--help"]) == 0

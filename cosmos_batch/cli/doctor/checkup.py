@@ -9,7 +9,7 @@ from cosmos_batch.cli.doctor.findings import Check, Finding, Verdict, run_checks
 from cosmos_batch.cli.doctor.models import check_model
 from cosmos_batch.cli.doctor.quotas import check_quotas
 from cosmos_batch.cli.doctor.workers import check_capacity, check_memory, check_offerings
-from cosmos_batch.cli.messages import warn
+from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.contract.s3 import UPLOAD_FOLDER
 
 _MARKS = {Verdict.OK: "ok", Verdict.WARNING: "warning", Verdict.PROBLEM: "PROBLEM", Verdict.UNKNOWN: "unknown"}
@@ -35,10 +35,11 @@ def check_up(deployment: Deployment, names: Sequence[str]) -> list[Finding]:
 
 
 def warn_of_findings(deployment: Deployment, names: Sequence[str]) -> None:
-    """Run all checks, and print what is not in order."""
+    """Run all checks, and print what is not in order; with --quiet, only what would stop the run."""
     for finding in check_up(deployment, names):
         if finding.verdict != Verdict.OK:
-            warn("\n".join(finding_lines(finding)))
+            tell = warn if finding.verdict == Verdict.PROBLEM else inform
+            tell("\n".join(finding_lines(finding)))
 
 
 def finding_lines(finding: Finding) -> list[str]:

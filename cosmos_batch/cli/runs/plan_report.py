@@ -62,7 +62,7 @@ def _inputs(estimate: RunEstimate) -> str:
     if estimate.probed < estimate.files and estimate.probed + estimate.unreadable:
         text += f" (from a sample of {estimate.probed + estimate.unreadable:,})"
     if estimate.unreadable:
-        text += f"; {estimate.unreadable:,} of the sample cannot be read"
+        text += f"; {estimate.unreadable:,} of the sample say no size in their header"
     return text
 
 

@@ -150,6 +150,14 @@ def test_after_a_crash_everything_that_is_missing_is_done(cloud: Cloud, jobs: Jo
     assert len(cloud.stepfunctions.answers) == len(cloud.events.entries) == 1
 
 
+def test_an_execution_that_was_stopped_with_our_own_error_ends_with_that_error(cloud: Cloud, jobs: Jobs) -> None:
+    stopped, cancelled = event("step_functions_aborted"), ERROR.model_copy(update={"code": "Cancelled"})
+    stopped["detail"]["cause"] = cancelled.cause()
+    changed(stopped)
+    [answer] = cloud.stepfunctions.answers
+    assert Error.model_validate_json(answer["cause"]) == cancelled
+
+
 def test_only_a_change_of_status_that_could_not_be_reported_is_retried(cloud: Cloud, jobs: Jobs) -> None:
     cloud.stepfunctions.refusal = "ThrottlingException"
     told_nobody = event("step_functions_timed_out")
