@@ -55,7 +55,10 @@ def command() -> int:
     prompt = prompt_text("prompt", (os.environ.get("PROMPT") or "").strip() or PROMPT)
     request = GenerationRequest(prompt, read_input(os.environ.get("FILE") or None), PARAMETERS, pipeline=NANO)
     models: list[AsyncResult[Path]] = []
-    with process_pool() as pool, local_deployment(pool, lambda: _config_file(request, pool, models)) as deployment:
+    with (
+        process_pool() as pool,
+        local_deployment(pool, lambda: _config_file(request, pool, models), surface="generator") as deployment,
+    ):
         for model in models:
             model.get()
         inform(f"Making a video: {prompt}\nThe guardrails are OFF: neither prompt nor output is checked.")

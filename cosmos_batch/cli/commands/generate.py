@@ -103,7 +103,9 @@ def command(
         request, changes = on_a_server(request)
     with (
         process_pool() as pool,
-        local_deployment(pool, lambda: _accessible_config_file(request, changes), reuse=not changes) as local,
+        local_deployment(
+            pool, lambda: _accessible_config_file(request, changes), reuse=not changes, surface="generator"
+        ) as local,
     ):
         print_result = print_result_line if as_json else print_or_save
         return print_result(local, make(local, request), target)

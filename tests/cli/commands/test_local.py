@@ -106,6 +106,20 @@ def test_a_running_cloud_is_used_as_it_stands(clouds: dict[str, Any], capsys: py
     assert "runs already" in capsys.readouterr().err
 
 
+def test_a_standing_cloud_without_a_generator_is_not_used_to_generate(
+    clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clouds["running"] = Cloud()
+    deployed = SimpleNamespace(pipelines=["cosmos-reason2-2b"])
+    monkeypatch.setattr(local_deployment, "_deployment_on", lambda _: deployed)
+    with local_deployment.local_deployment(POOL, lambda: CONFIG, surface="generator"):
+        assert clouds["deployed"] == [CONFIG]
+    deployed.pipelines.append("cosmos3-nano")
+    monkeypatch.setattr(local_deployment, "inform_of_stand_ins", lambda *_: None)
+    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked"), surface="generator") as used:
+        assert used is deployed
+
+
 def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[str, Any], tmp_path: Path) -> None:
     clouds["running"] = Cloud()
     (tmp_path / "efs").mkdir()
