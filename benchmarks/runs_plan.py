@@ -55,17 +55,11 @@ def measure(keys: int = KEYS) -> list[Measurement]:
 
 @contextmanager
 def _cloud(keys: int) -> Iterator[Deployment]:
-    """Start moto's server, with the local cloud's patches, and a bucket of clips.
-
-    The clips are put without requests, which would take minutes.
-    """
+    """Start moto's server with a bucket of clips, which are put without requests: that would take minutes."""
     import boto3
     from moto.s3.models import s3_backends
     from moto.server import ThreadedMotoServer
 
-    from cosmos_batch.local.moto_patches import registry
-
-    registry.install_all()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         os.environ.setdefault(name, "testing")
     server = ThreadedMotoServer(port=0, verbose=False)
@@ -106,6 +100,9 @@ def _clip() -> bytes:
 
 
 if __name__ == "__main__":
+    from cosmos_batch.local.moto_patches import registry
+
+    registry.install_all()  # for this process: a test that calls `measure` keeps moto as it is
     rows = measure(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)
     for row in rows:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")

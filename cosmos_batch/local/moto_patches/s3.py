@@ -32,7 +32,7 @@ _REASONS = {
 }
 
 _request = threading.local()
-_conditional = threading.Lock()
+_conditional = threading.RLock()  # tests that install a patch twice go through it twice
 
 
 @patch(
