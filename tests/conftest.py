@@ -1,6 +1,7 @@
 """For all tests."""
 
 import os
+import signal
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,10 @@ settings.load_profile("project")
 
 # Tests run side by side, each on models of a few numbers: more threads would wait for each other, and busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell's background jobs ignore Ctrl-C, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every session of boto3 would read its services' models anew, which takes longer than most of what is tested with them.
 if find_spec("botocore"):  # vLLM-Omni's environment has none
