@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import patch
 
 import botocore.session
 from moto.core import responses
 from moto.s3.models import FakeKey
+from moto.s3.responses import S3Response
 from moto.sqs.models import Message
 
 from cosmos_batch.local import backends, identity, runtime
@@ -221,11 +223,18 @@ def _one_event(cloud: ProbedCloud) -> Any:
 def _conditional_writes(cloud: ProbedCloud) -> Any:
     s3, bucket = cloud.client("s3"), unique()
     s3.create_bucket(Bucket=bucket)
-    return _one_of_eight_wins(
-        lambda attempt: (
-            not error_code(s3.put_object, Bucket=bucket, Key=str(attempt // 8), Body=str(attempt), IfNoneMatch="*")
+    checksum = S3Response._get_checksum
+
+    def slow_checksum(*arguments: Any) -> Any:
+        time.sleep(0.001)  # between the look for an object and its writing, so that the race shows
+        return checksum(*arguments)
+
+    with patch.object(S3Response, "_get_checksum", slow_checksum):
+        return _one_of_eight_wins(
+            lambda attempt: (
+                not error_code(s3.put_object, Bucket=bucket, Key=str(attempt // 8), Body=str(attempt), IfNoneMatch="*")
+            )
         )
-    )
 
 
 @probe("s3.conditions-of-bucket-policies")
