@@ -16,7 +16,7 @@ _OVERHEAD = 26  # bytes that CloudWatch Logs adds to each line
 
 @dataclass(frozen=True)
 class Bill:
-    """What AWS would bill, without prices.
+    """The calls and state transitions that AWS would bill, without prices.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class RunWorker:
 
 @dataclass
 class TimeUse:
-    """What ready workers did with their time: seconds, of them without any job, and work in seconds of a full batch."""
+    """The seconds of ready workers, those without any job, and their work in seconds of a full batch."""
 
     ready: float = 0.0
     idle: float = 0.0
@@ -75,7 +75,7 @@ class TimeUse:
 
 @dataclass
 class RunOutcome:
-    """What a simulated run took, and the peaks that AWS's limits are compared with."""
+    """The time and cost of a simulated run, and the peaks that are compared with the limits of AWS."""
 
     name: str
     items: int

@@ -17,7 +17,7 @@ from cosmos_batch.planning.runs.question_work import ProbedMedia, media_tokens
 MEASURED_TOKENS = 2598.0
 _GROWTH = math.log2(17.38 / 8.46)
 _ANSWER_SHARE = 1 - 12.83 / 17.38
-# Of the time of one item. Answers differ in length; no measurement of ours says how much, so this is an assumption.
+# The spread of the time of one item, because answers differ in length. It is assumed: we have not measured it.
 _SPREAD = 0.3
 _SIZES = ((640, 480), (1280, 720), (1920, 1080))
 

@@ -65,7 +65,7 @@ def _run(arguments: list[str] | None) -> int:
     except (BrokenPipeError, SystemExit):  # Click exits with 1 where the reader of a pipe, such as `head`, goes away
         if not _reader_is_gone():
             raise
-        # What is still buffered is dropped: https://docs.python.org/3/library/signal.html#note-on-sigpipe
+        # Drop the buffered output, which nobody reads any more: https://docs.python.org/3/library/signal.html#note-on-sigpipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)
         return 0
     except click.UsageError as error:

@@ -1,4 +1,4 @@
-"""What the console shows: a collection of documents, such as a folder of this machine or a run, with their media."""
+"""The interface of a collection of documents and their media, such as a folder or a run, which the console shows."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

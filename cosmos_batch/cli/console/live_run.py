@@ -1,4 +1,4 @@
-"""What happens in a run at this moment: its rate, its workers, and what waits for what."""
+"""Read the present rate of a run, the states of its workers, and what its items wait for."""
 
 import time
 from datetime import datetime

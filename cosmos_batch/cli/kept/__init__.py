@@ -1,1 +1,1 @@
-"""What local clouds that were stopped have left: their jobs and runs, and the objects that these have written."""
+"""Keep and read the jobs and runs of local clouds that were stopped, with the objects that they have written."""
