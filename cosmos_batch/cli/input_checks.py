@@ -79,8 +79,7 @@ def chosen_pipeline(name: str | None, enabled: list[str]) -> str:
 
 def chosen_reasoner(name: str | None, enabled: list[str]) -> str:
     """Return the id of a reasoner, the smallest enabled one for None. Raises WrongCall, also for a generator."""
-    chosen = pipeline_named(name) if name is not None else None
-    if chosen is not None and chosen.surface == "generator":
+    if name is not None and is_generator(name):
         raise WrongCall(f"{name} answers no question: it is a generator.", "Use `cosmos-batch generate`.")
     return chosen_pipeline(name, [one for one in enabled if is_reasoner(one)])
 
@@ -89,6 +88,12 @@ def is_reasoner(pipeline_id: str) -> bool:
     """Return whether a pipeline answers questions about files."""
     pipeline = pipeline_named(pipeline_id)
     return pipeline is not None and pipeline.surface == "reasoner"
+
+
+def is_generator(pipeline_id: str) -> bool:
+    """Return whether a pipeline makes images, videos or actions."""
+    pipeline = pipeline_named(pipeline_id)
+    return pipeline is not None and pipeline.surface == "generator"
 
 
 def digest(path: Path) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.input_checks import is_generator
 from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, WorkerRow, Workers
 
@@ -91,8 +91,7 @@ class JobSnapshot:
 
     @property
     def _generates(self) -> bool:
-        pipeline = None if self.row is None else pipeline_named(self.row.pipeline)
-        return pipeline is not None and pipeline.surface == "generator"
+        return self.row is not None and is_generator(self.row.pipeline)
 
     def _worker_is_doing(self, worker: WorkerRow) -> str:
         if worker.state == "SUBMITTED":

@@ -9,12 +9,12 @@ from functools import cache, partial
 from multiprocessing.pool import Pool
 from pathlib import Path
 
-from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import synthesis
 from cosmos_batch.cli.cloud import default_home, start_local_cloud
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.input_checks import is_generator
 from cosmos_batch.cli.messages import detail, inform
 from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.local.cloud import LocalCloud
@@ -26,28 +26,22 @@ def clients(cloud: LocalCloud) -> deployments.Clients:
 
 
 def local_deployment(
-    pool: Pool, config_file: Callable[[], Path], reuse: bool = True, surface: str | None = None
+    pool: Pool, config_file: Callable[[], Path], reuse: bool = True, generates: bool = False
 ) -> AbstractContextManager[Deployment]:
     """Return a deployment on this machine for the length of a block.
 
-    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. With a
-    `surface` it must have a pipeline of that surface, such as `generator`.
+    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. For a
+    command that `generates`, a generator must be deployed there.
     Otherwise that configuration is deployed to a cloud of this command's own, which ends with the block. Nothing is
     ever deployed to a cloud that runs already: a person has chosen what runs there, or it belongs to another command.
     """
     running = LocalCloud.find(default_home())
     deployment = _deployment_on(running) if reuse and running and running.standing else None
-    if deployment and (surface is None or _serves(deployment, surface)):
+    if deployment and (not generates or any(map(is_generator, deployment.pipelines))):
         inform("Using the local cloud that runs already, as it stands")
         inform_of_stand_ins(deployment, deployment.pipelines)
         return nullcontext(deployment)
     return _own_deployment(config_file(), pool, running)
-
-
-def _serves(deployment: Deployment, surface: str) -> bool:
-    """Return whether a pipeline of a surface, `reasoner` or `generator`, is deployed."""
-    pipelines = [pipeline_named(name) for name in deployment.pipelines]
-    return any(pipeline is not None and pipeline.surface == surface for pipeline in pipelines)
 
 
 def deployed_cloud(

@@ -57,7 +57,7 @@ def command() -> int:
     models: list[AsyncResult[Path]] = []
     with (
         process_pool() as pool,
-        local_deployment(pool, lambda: _config_file(request, pool, models), surface="generator") as deployment,
+        local_deployment(pool, lambda: _config_file(request, pool, models), generates=True) as deployment,
     ):
         for model in models:
             model.get()

@@ -20,7 +20,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.generation_checks import refuse_objects, refuse_unplannable, refuse_unsettled
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
-from cosmos_batch.cli.input_checks import digest
+from cosmos_batch.cli.input_checks import digest, is_generator
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.json_lines import print_result_line
 from cosmos_batch.cli.local_deployment import local_deployment
@@ -104,7 +104,7 @@ def command(
     with (
         process_pool() as pool,
         local_deployment(
-            pool, lambda: _accessible_config_file(request, changes), reuse=not changes, surface="generator"
+            pool, lambda: _accessible_config_file(request, changes), reuse=not changes, generates=True
         ) as local,
     ):
         print_result = print_result_line if as_json else print_or_save
@@ -233,7 +233,7 @@ def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
 
 def _chosen(deployment: Deployment, request: GenerationRequest) -> str:
     """Return the id of the deployed generator that makes it. Raises WrongCall."""
-    generators = [name for name in deployment.pipelines if _is_generator(name)]
+    generators = [name for name in deployment.pipelines if is_generator(name)]
     name, mode = request.pipeline, request.parameters.mode
     if name is None and request.request_file is not None:
         file = read_request_file(read_document(deployment, request.request_file).encode())
@@ -246,11 +246,6 @@ def _chosen(deployment: Deployment, request: GenerationRequest) -> str:
             "useNvidiaCosmos3.modelsOmni, and deploy.",
         )
     return chosen
-
-
-def _is_generator(name: str) -> bool:
-    pipeline = pipeline_named(name)
-    return pipeline is not None and pipeline.surface == "generator"
 
 
 def _generator(name: str) -> Pipeline:

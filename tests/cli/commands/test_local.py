@@ -112,11 +112,11 @@ def test_a_standing_cloud_without_a_generator_is_not_used_to_generate(
     clouds["running"] = Cloud()
     deployed = SimpleNamespace(pipelines=["cosmos-reason2-2b"])
     monkeypatch.setattr(local_deployment, "_deployment_on", lambda _: deployed)
-    with local_deployment.local_deployment(POOL, lambda: CONFIG, surface="generator"):
+    with local_deployment.local_deployment(POOL, lambda: CONFIG, generates=True):
         assert clouds["deployed"] == [CONFIG]
     deployed.pipelines.append("cosmos3-nano")
     monkeypatch.setattr(local_deployment, "inform_of_stand_ins", lambda *_: None)
-    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked"), surface="generator") as used:
+    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked"), generates=True) as used:
         assert used is deployed
 
 
