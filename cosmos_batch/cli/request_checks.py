@@ -11,10 +11,13 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import File, checked_file
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from cosmos_batch.cli.runs.inputs import InputCounts
+from cosmos_batch.cli.runs.local_inputs import taken_files
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size, refuse_total_size
-from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
+from cosmos_batch.planning.questions import Question, refuse_cut_of_image, refuse_question, settle_question
+from cosmos_batch.planning.runs.selection import Selection
 
 Checked = TypeVar("Checked")
 
@@ -55,16 +58,40 @@ class Problems:
 
 
 def checked_request(names: Iterable[str], request: ReasonerRequest, problems: Problems) -> list[File]:
-    """Return the files that the request fits, as far as their names and this machine tell."""
+    """Return the files that the request fits, as far as their names and this machine tell.
+
+    Raises Failure where the question fits no file, whatever its kind.
+    """
+    refuse_question(request.parameters, request.prompt, request.system_prompt)
 
     def check(name: str) -> File:
         file = checked_file(name)
-        medium = medium_of(name, *(request.parameters.more_inputs or []))
-        refuse_cut_of_image(request.parameters, medium)
-        settle_question(request.parameters, request.prompt, request.system_prompt, medium)
+        _check_question(name, request)
         return file
 
     return _valid(names, check, problems)
+
+
+def check_folders(names: Iterable[str], request: ReasonerRequest, problems: Problems, skip_invalid: bool) -> None:
+    """Collect the problems of the files that a run will take from folders of this machine.
+
+    Files that may be skipped are left to the plan of the run, which names them. Raises WrongCall where no file is left.
+    """
+    folders = [folder for name in names if (folder := Path(name).expanduser()).is_dir()]
+    input_counts, in_folders, valid = InputCounts(), Problems() if skip_invalid else problems, 0
+    for folder in folders:
+        for file in taken_files(folder, Selection(), input_counts):
+            valid += in_folders.check(file.path, partial(_check_question, file.name, request)) is not None
+    if folders and not valid:
+        in_folders.raise_all()
+        input_counts.refuse_wrong_lines(skip_invalid)
+
+
+def _check_question(name: str, request: ReasonerRequest) -> Question:
+    """Return the question as it is asked about a file. Raises Failure where it cannot be asked about its kind."""
+    medium = medium_of(name, *(request.parameters.more_inputs or []))
+    refuse_cut_of_image(request.parameters, medium)
+    return settle_question(request.parameters, request.prompt, request.system_prompt, medium)
 
 
 def checked_objects(

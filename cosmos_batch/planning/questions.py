@@ -1,6 +1,7 @@
 """Settle what a reasoner is asked: the text of the question, the system prompt, and every parameter of the answer."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,6 +81,14 @@ def refuse_cut_of_image(parameters: Parameters, medium: Medium) -> None:
     for name in ("start", "end"):
         if medium == "image" and getattr(parameters, name) is not None:
             raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
+
+
+def refuse_question(parameters: Parameters, prompt: str | None, system_prompt: str | None) -> None:
+    """Raise Failure if a question can be asked neither about an image nor about a video."""
+    with suppress(Failure):
+        settle_question(parameters, prompt, system_prompt, "image")
+        return
+    settle_question(parameters, prompt, system_prompt, "video")
 
 
 def settle_question(parameters: Parameters, prompt: str | None, system_prompt: str | None, medium: Medium) -> Question:

@@ -22,6 +22,10 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
     for name in ("clip.mp4", "first.png", "notes.txt"):
         (tmp_path / name).write_bytes(b"content")
     (tmp_path / "empty.mp4").touch()
+    for name in ("clips/a.png", "clips/c.mp4", "clips/deep/b.png", "bad/notes.txt", "bad/take.wmv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "bad" / "empty.mp4").touch()
     for key in ("b.mp4", "c.png"):
         deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=b"content")
     deployment.clients("s3").put_object(Bucket="assets", Key="empty.mp4", Body=b"")
@@ -38,8 +42,11 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
         ("s3://other-bucket/x.mp4", ["input: outside of the configured buckets: s3://other-bucket/x.mp4"]),
         ("s3://assets/empty.mp4", ["s3://assets/empty.mp4 is empty."]),
         ("first.png --start 1", ["first.png: start: an image has no time to cut."]),
-        ("clip.mp4 --task 2d-grounding", ["clip.mp4: task: "]),
+        ("clip.mp4 --task 2d-grounding", ["error: InvalidInput: task: "]),
         ("clip.mp4 --prompt ''", ["The prompt is empty."]),
+        ("clip.mp4 first.png clips/ --task 2d-grounding", ["error: InvalidInput: task: "]),
+        ("clips/ --start 1", ["clips/a.png: start: an image has no time", "clips/deep/b.png: start: an image has no"]),
+        ("bad/", ["1 empty files: bad/empty.mp4", "2 files of other kinds: bad/notes.txt, bad/take.wmv"]),
         ("empty.mp4 notes.txt none.mp4", ["empty.mp4 is empty.", "notes.txt is of a kind", "none.mp4 does not exist."]),
         ("s3://assets/none.mp4 s3://assets/empty.mp4", ["none.mp4 does not exist.", "empty.mp4 is empty."]),
     ],
@@ -57,6 +64,7 @@ def test_what_the_plan_would_refuse_is_refused_before_anything_is_sent(
     assert main([command, *shlex.split(line)]) == 2
     printed = capsys.readouterr()
     assert all(message in printed.err for message in messages), printed.err
+    assert all(printed.err.count(message) == 1 for message in messages), "each is said once"
     assert printed.out == "" and stepfunctions.started == []
     uploaded = [entry["Key"] for entry in deployment.clients("s3").list_objects_v2(Bucket="assets")["Contents"]]
     assert not [key for key in uploaded if key.startswith("uploads/")]

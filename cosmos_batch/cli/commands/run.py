@@ -24,7 +24,7 @@ from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
-from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
+from cosmos_batch.cli.request_checks import Problems, check_folders, checked_objects, checked_request
 from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
 from cosmos_batch.cli.runs.file_run import answer_files, is_many_files, read_file_run
 from cosmos_batch.cli.runs.sources import is_single_file
@@ -83,6 +83,7 @@ def command(
     are_many = is_many_files(names)
     inputs = checked_request([name for name in names if is_single_file(name)], request, problems)
     sources = [name for name in names if not is_single_file(name)]
+    check_folders(sources, request, problems, skip_invalid)
     problems.settle(len(inputs) + len(sources), skip_invalid)
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)

@@ -68,6 +68,7 @@ def estimate_run(
         items=items,
         bytes=input_counts.bytes,
         left_out=dict(input_counts.left_out),
+        left_out_names=dict(input_counts.left_out_names),
         unchecked=counted.unchecked,
         uploads=len(uploads),
         upload_bytes=uploads.bytes,

@@ -1,14 +1,17 @@
 """An input of a run as its source lists it, and the counts of inputs that are taken, left out or wrong."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import warn
+from cosmos_batch.cli.runs.plan_report import left_out_lines
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.line_problems import LineProblem
+from cosmos_batch.planning.runs.selection import NOT_MISSED
 
 _FIRST = 20  # problems that an error names
+NAMED = 10  # files of one kind that are named where they are left out
 
 
 class ListedInput(NamedTuple):
@@ -30,11 +33,13 @@ class WrongInputs(WrongCall):
 class InputCounts:
     """Counts of what was left out and why. Wrong lines are printed as they are found, because there may be a million.
 
-    `read` counts the inputs that were taken, and `bytes` those of them whose size is known.
+    `read` counts the inputs that were taken, and `bytes` those of them whose size is known. `left_out_names` has the
+    first of the files that were left out, by the reason.
     """
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
+        self.left_out_names: defaultdict[str, list[str]] = defaultdict(list)
         self.problems = 0
         self._first: list[LineProblem] = []
         self.read = 0
@@ -45,9 +50,11 @@ class InputCounts:
         self.read += 1
         self.bytes += item.size or 0
 
-    def leave_out(self, why: str) -> None:
-        """Count a file that is left out; `why` is a plural of such files."""
+    def leave_out(self, why: str, name: str) -> None:
+        """Count a file that is left out; `why` is a plural of such files. The first that may be missed are named."""
         self.left_out[why] += 1
+        if why not in NOT_MISSED and len(self.left_out_names[why]) < NAMED:
+            self.left_out_names[why].append(name)
 
     def refuse(self, problem: LineProblem) -> None:
         """Print and count a problem."""
@@ -67,8 +74,8 @@ class InputCounts:
                 self._first,
             )
         if not self.read:
-            left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.most_common())
+            left_out = "".join(f"\n  {line}" for line in left_out_lines(self.left_out, self.left_out_names))
             raise WrongCall(
-                f"There is no file to ask about{f'; left out: {left_out}' if left_out else ''}.",
+                f"There is no file to ask about{f'. Left out:{left_out}' if left_out else '.'}",
                 "Check the name of the folder or prefix, and the patterns of --include and --exclude.",
             )

@@ -63,22 +63,23 @@ def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[Loca
     try:
         name.encode()
     except UnicodeEncodeError:
-        input_counts.leave_out(NOT_UTF8)
+        input_counts.leave_out(NOT_UTF8, ascii(name))
         return
     if not os.access(path, os.R_OK):
-        input_counts.leave_out(UNREADABLE)
+        input_counts.leave_out(UNREADABLE, str(path))
         return
     stat = path.stat()
     yield LocalFile(path, name, stat.st_size, datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), UTC))
 
 
-def _taken(files: Iterator[LocalFile], selection: Selection, input_counts: InputCounts) -> Iterator[LocalFile]:
-    for file in files:
+def taken_files(folder: Path, selection: Selection, input_counts: InputCounts) -> Iterator[LocalFile]:
+    """Yield the files below a folder that a run takes, in the order of S3, and count the others."""
+    for file in walk(folder, input_counts):
         why = selection.why_not(file.name, file.size)
         if why is None:
             yield file
         else:
-            input_counts.leave_out(why)
+            input_counts.leave_out(why, str(file.path))
 
 
 def _s3_order(named: tuple[str, Path]) -> bytes:
@@ -101,16 +102,14 @@ class LocalUploads:
 
     def folder(self, folder: Path, selection: Selection, input_counts: InputCounts) -> Iterator[ListedInput]:
         """Yield the files of a folder that a run takes, as they will be in S3."""
-        for _, item in self._placed(folder, _taken(walk(folder, input_counts), selection, input_counts)):
-            yield ListedInput(item, str(folder), 0)
+        yield from self._listed(folder, taken_files(folder, selection, input_counts))
 
     def files(self, paths: Sequence[Path], input_counts: InputCounts) -> Iterator[ListedInput]:
         """Yield files that were named one by one, as they will be in S3, below the folder that all of them share."""
         folder = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         named = sorted({os.path.relpath(path.absolute(), folder): path for path in paths}.items(), key=_s3_order)
         files = (file for name, path in named for file in _readable(path, name, input_counts))
-        for file, item in self._placed(folder, files):
-            yield ListedInput(item, str(file.path), 0)
+        yield from self._listed(folder, files)
 
     @property
     def root(self) -> str | None:
@@ -132,8 +131,8 @@ class LocalUploads:
         """Delete what was kept on this machine's disk."""
         self._missing.close()
 
-    def _placed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[tuple[LocalFile, RunItem]]:
-        """Yield each file with its item, and note those that S3 does not have yet. They are in the order of S3."""
+    def _listed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[ListedInput]:
+        """Yield each file as an input, and note those that S3 does not have yet. They are in the order of S3."""
         place = self._place(folder)
         self._folders[place.uri] = folder
         there = _Listing(listed(self._s3, place), place.key)
@@ -143,7 +142,8 @@ class LocalUploads:
             if same is None:
                 self._missing.add(json.dumps([str(file.path), *location, file.size]).encode() + b"\n")
                 self.bytes += file.size
-            yield file, RunItem(id=file.name, input=location.uri, etag=same, size=file.size)
+            item = RunItem(id=file.name, input=location.uri, etag=same, size=file.size)
+            yield ListedInput(item, str(file.path), 0)
 
     def _place(self, folder: Path) -> S3Location:
         """Return the folder's place below the first root that this person may write to. Raises CliError."""

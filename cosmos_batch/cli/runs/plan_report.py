@@ -1,6 +1,6 @@
 """Write the plan of a run as lines for a person."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate
 
@@ -11,8 +11,8 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
     """Yield the lines of a run's plan."""
     yield f"Run {run}"
     yield f"  inputs   {_inputs(estimate)}"
-    if estimate.left_out:
-        yield f"  left out {', '.join(f'{count:,} {why}' for why, count in sorted(estimate.left_out.items()))}"
+    for line in left_out_lines(estimate.left_out, estimate.left_out_names):
+        yield f"  left out {line}"
     if estimate.uploads:
         yield f"  upload   {estimate.uploads:,} files of this machine first, {byte_size(estimate.upload_bytes)}"
     if estimate.copies:
@@ -29,6 +29,19 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
     )
     yield f"  time     {_time(estimate)}"
     yield f"  prices   {estimate.prices}; a local cloud costs nothing"
+
+
+def left_out_lines(counts: Mapping[str, int], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each reason why files are left out, with their number and the names of the first of them.
+
+    >>> list(left_out_lines({"empty files": 3}, {"empty files": ["a.mp4", "b.mp4"]}))
+    ['3 empty files: a.mp4, b.mp4 and 1 more']
+    """
+    for why, count in sorted(counts.items()):
+        named = names.get(why, ())
+        listed = f": {', '.join(named)}" if named else ""
+        more = f" and {count - len(named):,} more" if named and count > len(named) else ""
+        yield f"{count:,} {why}{listed}{more}"
 
 
 def byte_size(count: float) -> str:

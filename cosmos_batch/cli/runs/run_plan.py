@@ -14,7 +14,7 @@ from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.cli.runs.run_claim import StartDigest, claim_run
 from cosmos_batch.cli.runs.run_request import RunSpec
-from cosmos_batch.cli.runs.sources import Sources
+from cosmos_batch.cli.runs.sources import Sources, has_own_questions
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.runs.web_copies import WebCopies
 from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
@@ -91,7 +91,8 @@ class PlannedRun:
 def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     """Read and check all inputs, with progress, and estimate the run. Nothing is uploaded or started.
 
-    Raises WrongCall where an input cannot be used, after all that are wrong were printed; CliError where S3 refuses.
+    Raises WrongCall where an input cannot be used, after all that are wrong were printed; Failure where the question
+    can be asked about no file; CliError where S3 refuses.
     """
     input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
@@ -100,6 +101,8 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     copies = WebCopies(deployment.clients("s3"))
     web = WebAddresses(deployment.input_hosts, next(iter(deployment.asset_roots), ""), copies.note)
     rules = RunRules(spec.request, spec.sweep, deployment.asset_roots, servings, web)
+    if not all(map(has_own_questions, spec.sources)):
+        rules.refuse_question()
     sources = Sources(deployment, spec.selection, rules, input_counts, uploads)
     items = LinesOnDisk()
     sample, digest = Sample(), StartDigest()
@@ -126,12 +129,7 @@ def _items(
             sources.inputs(spec.sources) if spec.sources else [ListedInput(RunItem(id="prompt"), "--prompt", 0)]
         ):
             problems = list(rules.problems(listed.item)) if listed.line == 0 else []
-            if not problems and (first := seen.add(listed.item.id, f"{listed.source}, line {listed.line}")) is not None:
-                problems = [
-                    FieldProblem(
-                        "id", f"{listed.item.id!r} is used twice, first in {first}.", "Give each its own `id`."
-                    )
-                ]
+            problems = problems or list(_repeated_id(seen, listed))
             for problem in problems:
                 input_counts.refuse(problem.at(listed.source, listed.line))
             if not problems:
@@ -141,3 +139,10 @@ def _items(
                 yield from spec.sweep.items(listed.item, spec.request)
     finally:
         seen.close()
+
+
+def _repeated_id(seen: SeenIds, listed: ListedInput) -> Iterator[FieldProblem]:
+    first = seen.add(listed.item.id, f"{listed.source}, line {listed.line}" if listed.line else listed.source)
+    if first is not None:
+        remedy = "Give each its own `id`." if listed.line else "Name each file once, or the folder above all of them."
+        yield FieldProblem("id", f"{listed.item.id!r} is used twice, first in {first}.", remedy)

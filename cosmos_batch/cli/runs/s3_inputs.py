@@ -51,12 +51,12 @@ def below_prefix(
             counting.add()
             key, size = content["Key"], content["Size"]
             why = selection.why_not(key.removeprefix(folder), size)
-            if why is not None:
-                input_counts.leave_out(why)
-                continue
             uri = S3Location(prefix.bucket, key).uri
+            if why is not None:
+                input_counts.leave_out(why, uri)
+                continue
             item = RunItem(id=key if prefix.bucket == home else uri, input=uri, etag=content["ETag"], size=size)
-            yield ListedInput(item, prefix.uri, 0)
+            yield ListedInput(item, uri, 0)
 
 
 class NamedObjects:
@@ -100,7 +100,7 @@ class NamedObjects:
         try:
             head = self._s3.head_object(Bucket=bucket, Key=key, **version)
         except ClientError as error:
-            return listed, _why_not_readable(item.input, error)
+            return listed, _why_not_readable(listed, error)
         try:
             refuse_size(parse_uri(item.input), head["ContentLength"])
         except Failure as failure:
@@ -109,13 +109,13 @@ class NamedObjects:
         return listed._replace(item=known), None
 
 
-def _why_not_readable(uri: str, error: Any) -> FieldProblem:
+def _why_not_readable(listed: ListedInput, error: Any) -> FieldProblem:
     """Return why an object cannot be read. Where a person may not list the bucket, S3 answers 403 for a missing one."""
+    uri = listed.item.input
     code = error.response["Error"]["Code"]
     if code in ("404", "NoSuchKey", "NoSuchVersion", "NoSuchBucket"):
-        return FieldProblem(
-            "input", f"{uri} does not exist.", "Check the name, %, + and spaces included; or remove the line."
-        )
+        remedy = f"Check the name, %, + and spaces included{'; or remove the line' if listed.line else ''}."
+        return FieldProblem("input", f"{uri} does not exist.", remedy)
     if code in ("403", "AccessDenied"):
         return FieldProblem(
             "input", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket."

@@ -43,17 +43,17 @@ def listed_by_inventory(
     with ProgressCounter(f"objects read from {manifest.uri}") as counting:
         for row in _rows(s3, content):
             counting.add()
+            uri = S3Location(bucket, row["Key"]).uri
             if str(row.get("IsDeleteMarker")).lower() == "true" or str(row.get("IsLatest")).lower() == "false":
-                input_counts.leave_out(OLD_VERSION)
+                input_counts.leave_out(OLD_VERSION, uri)
                 continue
             size = int(row["Size"] or 0)
             if (why := selection.why_not(row["Key"], size)) is not None:
-                input_counts.leave_out(why)
+                input_counts.leave_out(why, uri)
                 continue
-            uri = S3Location(bucket, row["Key"]).uri
             etag = f'"{row["ETag"]}"' if row.get("ETag") else None
             item = RunItem(id=row["Key"] if bucket == home else uri, input=uri, etag=etag, size=size)
-            yield ListedInput(item, manifest.uri, 0)
+            yield ListedInput(item, uri, 0)
 
 
 def _manifest(s3: Any, location: S3Location) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Sources:
         yield from self._named.checked(self._objects(uris, home))
 
     def _of_source(self, name: str, home: str) -> Iterator[ListedInput]:
-        if name == STANDARD_INPUT or name.endswith(MANIFEST):
+        if has_own_questions(name):
             yield from self._named.checked(self._lines(name))
         elif is_inventory(name):
             yield from listed_by_inventory(self._s3, parse_uri(name), self._selection, self._input_counts, home)
@@ -117,9 +117,14 @@ def _as_json(line: bytes) -> bytes:
     return json.dumps({"input": line.decode(errors="replace").strip()}).encode()
 
 
+def has_own_questions(name: str) -> bool:
+    """Return whether a source is a list of requests, each of which may have a prompt and parameters of its own."""
+    return name == STANDARD_INPUT or name.endswith(MANIFEST)
+
+
 def is_single_file(name: str) -> bool:
     """Return whether a name is that of one file, and of no list or folder of files."""
-    if name == STANDARD_INPUT or name.endswith(MANIFEST) or is_inventory(name):
+    if has_own_questions(name) or is_inventory(name):
         return False
     if name.startswith("s3://"):
         key = _location(name).key

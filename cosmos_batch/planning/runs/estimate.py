@@ -77,6 +77,7 @@ class RunEstimate(Model):
     items: int = Field(description="Requests: inputs times prompts, seeds and pipelines")
     bytes: int = Field(description="Of all inputs whose size is known")
     left_out: dict[str, int] = Field(default_factory=dict, description="Files that are not taken, by why")
+    left_out_names: dict[str, list[str]] = Field(default_factory=dict, description="The first of these files, by why")
     unchecked: int = Field(default=0, description="Named files that were not looked at, because they are too many")
     uploads: int = Field(default=0, description="Files of this machine to be uploaded")
     upload_bytes: int = Field(default=0, description="Of these files")

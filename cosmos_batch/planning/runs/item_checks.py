@@ -76,6 +76,14 @@ class RunRules:
     def _asked(self, item: RunItem) -> GenerationParameters:
         return item.generation or self.request.generation or GenerationParameters()
 
+    def refuse_question(self) -> None:
+        """Raise Failure (InvalidInput) if what is asked of all items can be asked about no file, of whatever kind."""
+        of_images, of_videos = (list(self._refusals(RunItem(id="any"), medium)) for medium in ("image", "video"))
+        for problem in of_videos:
+            if problem in of_images:
+                field = f"{problem.field}: " if problem.field else ""
+                raise Failure("InvalidInput", field + problem.message, problem.remedy)
+
     def problems(self, item: RunItem) -> Iterator[FieldProblem]:
         """Yield what is wrong with an item."""
         files = [item.input] if item.input is not None else []

@@ -21,6 +21,8 @@ class LineProblem:
     remedy: str
 
     def __str__(self) -> str:
+        if self.line == 0 and self.source in self.message:
+            return f"{self.message} {self.remedy}"
         field = f"{self.field}: " if self.field else ""
         line = f", line {self.line}" if self.line else ""
         return f"{self.source}{line}: {field}{self.message} {self.remedy}"

@@ -8,7 +8,9 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import SHARD_ITEMS, RunItem, RunRequest
 from tests.support.runs import read_items, read_shards
 
@@ -184,3 +186,40 @@ def test_an_output_on_this_machine_is_refused_with_the_command_that_saves_answer
     with pytest.raises(WrongCall, match="answers/ is on this machine") as refused:
         plan("s3://assets/clips/", "--output", "answers/")
     assert "runs export RUN --format jsonl --output answers/" in refused.value.remedy
+
+
+def test_files_that_are_left_out_are_named_in_the_plan(plan: Plan, put: Put) -> None:
+    put("clips/a.mp4", "clips/take.wmv", "clips/a_CosmosReason_20261120-120000.json")
+    put("clips/empty.mp4", "clips/sub/", body=b"")
+    planned = plan("s3://assets/clips/")
+    lines = [line for line in plan_lines("run", planned.estimate) if "left out" in line]
+    assert lines == [
+        "  left out 1 empty files: s3://assets/clips/empty.mp4",
+        "  left out 1 files of other kinds: s3://assets/clips/take.wmv",
+        "  left out 1 folders",
+        "  left out 1 our own outputs",
+    ]
+
+
+def test_what_an_object_below_a_prefix_is_refused_for_names_the_object(
+    plan: Plan, put: Put, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("clips/a.mp4", "clips/b.png", "clips/c.png")
+    with pytest.raises(WrongCall, match="2 problems"):
+        plan("s3://assets/clips/", "--start", "1")
+    assert capsys.readouterr().err.splitlines() == [
+        f"s3://assets/clips/{name}: start: an image has no time to cut. Leave start and end out."
+        for name in ("b.png", "c.png")
+    ]
+
+
+def test_a_question_that_fits_no_file_is_refused_once(
+    plan: Plan, put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("clips/a.mp4", "clips/b.png", "clips/c.mp4")
+    with pytest.raises(Failure, match="task: ") as refused:
+        plan("s3://assets/clips/", "--task", "2d-grounding")
+    assert refused.value.error.code == "InvalidInput" and capsys.readouterr().err == ""
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"input": "s3://assets/clips/a.mp4", "prompt": "the red cube"}\n')
+    assert plan(str(requests), "--task", "2d-grounding").estimate.items == 1, "its lines have prompts of their own"
