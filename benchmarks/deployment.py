@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measurement import Measurement
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
 

@@ -22,7 +22,7 @@ from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.tasks import TASKS, Task
 from cosmos_batch.engines.reasoner.media_input import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES, TOKENS_PER_FRAME
 from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS
-from cosmos_batch.media.containers import DECODE_SECONDS
+from cosmos_batch.media.decoding import DECODE_SECONDS
 from cosmos_batch.media.pixel_budget import ASPECT_RATIO_LIMIT, MEDIA_SHARE
 from cosmos_batch.media.timeline import DURATION_LIMIT, FRAME_LIMIT
 from cosmos_batch.planning.questions import ANSWERING, REASONING

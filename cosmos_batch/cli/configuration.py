@@ -9,9 +9,9 @@ from typing import Any
 
 from cosmos_batch.catalogue.engines import ENDPOINT
 from cosmos_batch.catalogue.pipelines import Pipeline
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import chosen_pipeline, chosen_reasoner
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.contract.config import Config
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines

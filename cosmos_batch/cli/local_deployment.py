@@ -11,10 +11,10 @@ from pathlib import Path
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import synthesis
-from cosmos_batch.cli.cloud import default_home, start_local_cloud
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.input_checks import is_generator
+from cosmos_batch.cli.local_cloud import default_home, start_local_cloud
 from cosmos_batch.cli.messages import detail, inform
 from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.local.cloud import LocalCloud

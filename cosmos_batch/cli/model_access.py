@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cosmos_batch.cli import configuration
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, explain
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.model_name import ModelName

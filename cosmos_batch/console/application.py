@@ -10,31 +10,31 @@ from starlette.routing import Route
 from cosmos_batch.console.built_page import PAGE, STATIC
 from cosmos_batch.console.console import Console
 from cosmos_batch.console.guard import SESSION_PATH, Guard, Session
-from cosmos_batch.console.new_answers import NewAnswers
+from cosmos_batch.console.new_run_endpoints import NewRunEndpoints
 from cosmos_batch.console.records import Home
 from cosmos_batch.console.responses import json_response
-from cosmos_batch.console.run_answers import RunAnswers
-from cosmos_batch.console.run_desk import RefusalError, RunDesk
-from cosmos_batch.console.view_answers import ViewAnswers
+from cosmos_batch.console.run_backend import RefusalError, RunBackend
+from cosmos_batch.console.run_endpoints import RunEndpoints
+from cosmos_batch.console.view_endpoints import ViewEndpoints
 from cosmos_batch.contract.error import Failure
 
 
 def make_application(console: Console, session: Session) -> Starlette:
     """Return the ASGI application that serves the page and its data."""
-    home = json_response(Home(view=console.home, has_runs=console.desk is not None))
+    home = json_response(Home(view=console.home, has_runs=console.backend is not None))
     routes = [
         *(Route(path, _page) for path in PAGE),
         Route(SESSION_PATH, session.begin, methods=["POST"]),
         Route("/api/home", lambda _: home),
-        *ViewAnswers(console).routes(),
-        *(_routes_of_runs(console, console.desk) if console.desk else []),
+        *ViewEndpoints(console).routes(),
+        *(_routes_of_runs(console, console.backend) if console.backend else []),
     ]
     handlers = {HTTPException: _explain_status, Failure: _explain_failure, RefusalError: _explain_refusal}
     return Starlette(routes=routes, middleware=[Middleware(Guard, session=session)], exception_handlers=handlers)
 
 
-def _routes_of_runs(console: Console, desk: RunDesk) -> list[Route]:
-    return [*RunAnswers(console, desk).routes(), *NewAnswers(console, desk).routes()]
+def _routes_of_runs(console: Console, backend: RunBackend) -> list[Route]:
+    return [*RunEndpoints(console, backend).routes(), *NewRunEndpoints(console, backend).routes()]
 
 
 def _page(request: Request) -> Response:

@@ -10,11 +10,11 @@ from typing import Self
 
 from cosmos_batch.console.collection import Collection
 from cosmos_batch.console.dropped_files import DroppedFiles
-from cosmos_batch.console.exporting import Exports
+from cosmos_batch.console.export_archives import ExportArchives
 from cosmos_batch.console.folder import FolderCollection
 from cosmos_batch.console.kept_files import KeptFiles
 from cosmos_batch.console.previews import Previews
-from cosmos_batch.console.run_desk import RunDesk
+from cosmos_batch.console.run_backend import RunBackend
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.console.view import View
 
@@ -30,18 +30,18 @@ OpenCollection = Callable[[str], Collection | None]
 class Console:
     """Views by their names, which are opened when they are first asked for."""
 
-    def __init__(self, open_collection: OpenCollection, home: str, desk: RunDesk | None = None) -> None:
+    def __init__(self, open_collection: OpenCollection, home: str, backend: RunBackend | None = None) -> None:
         """`home` is what the page shows first: the name of a view, or nothing for the list of runs.
 
-        `desk` has the runs of a deployment; None where a folder was opened.
+        `backend` has the runs of a deployment; None where a folder was opened.
         """
         self.home = home
-        self.desk = desk
+        self.backend = backend
         self._folder = tempfile.TemporaryDirectory(prefix="cosmos-batch-console-")
         self.scratch = Path(self._folder.name)
         self.pictures = KeptFiles(self.scratch / "pictures", _PICTURES_LIMIT)
         self.previews = Previews(KeptFiles(self.scratch / "previews", _PREVIEWS_LIMIT))
-        self.exports = Exports(self.scratch / "exports")
+        self.exports = ExportArchives(self.scratch / "exports")
         self.dropped = DroppedFiles(self.scratch / "dropped")
         self._open_collection = open_collection
         self._lock = Lock()

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from cosmos_batch.console.new_records import Dropped
+from cosmos_batch.console.new_run_records import Dropped
 from cosmos_batch.contract.error import Failure
 
 _NAME_LIMIT = 255  # bytes of a file's name

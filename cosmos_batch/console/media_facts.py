@@ -9,7 +9,7 @@ from av.video.stream import VideoStream
 from PIL import ExifTags
 
 from cosmos_batch.console.pictures import shown_size
-from cosmos_batch.media.containers import open_video
+from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import (

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import probe
-from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.displaying import displayed_frames, displayed_size
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import decode_upright, open_image

@@ -8,7 +8,7 @@ import av
 from av.video.reformatter import VideoReformatter
 
 from cosmos_batch.console.pictures import displayed
-from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 
 PREVIEW_SIDE = 1280  # pixels of the longer side

@@ -13,7 +13,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.wrappers import Request, Response
 
-from cosmos_batch.local import backends, identity, runtime
+from cosmos_batch.local import backends, recorded_calls, runtime
 from cosmos_batch.local.cloudformation import custom_resources
 from cosmos_batch.local.containers.images import IMAGES, Image
 
@@ -80,7 +80,7 @@ def _own_page(request: Request, page: str) -> Response:
     if page == "status":
         return _json(status())
     if page == "calls":
-        return _json(identity.recorded())
+        return _json(recorded_calls.recorded())
     if page == "images" and request.method == "GET":
         return _json({uri: vars(IMAGES.pull(uri)) for uri in IMAGES.uris()})
     if page == "images" and request.method == "PUT":
@@ -97,9 +97,9 @@ def _own_page(request: Request, page: str) -> Response:
 def _public_registry_token(environ: dict[str, Any]) -> Response:
     """Answer GetAuthorizationToken of ECR Public, a service that moto lacks."""
     access_key = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
-    role = identity.role_of(access_key)
+    role = recorded_calls.role_of(access_key)
     if role:
-        identity.record(identity.RecordedCall(role, "ecr-public", "GetAuthorizationToken", ""))
+        recorded_calls.record(recorded_calls.RecordedCall(role, "ecr-public", "GetAuthorizationToken", ""))
     token = base64.b64encode(b"AWS:public").decode()
     return _json({"authorizationData": {"authorizationToken": token, "expiresAt": time.time() + 12 * 3600}})
 

@@ -8,7 +8,7 @@ import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image
 
-from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.frame_sampling import decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image

@@ -15,7 +15,7 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import Cut, Timeline

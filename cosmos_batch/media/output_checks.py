@@ -12,7 +12,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from cosmos_batch.media.containers import decode, open_video
+from cosmos_batch.media.decoding import decode, open_video
 from cosmos_batch.media.errors import as_output_failure, unusable_output
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe

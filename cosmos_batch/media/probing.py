@@ -7,7 +7,7 @@ from PIL import ExifTags, Image
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
-from cosmos_batch.media.containers import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import Format, identify_file

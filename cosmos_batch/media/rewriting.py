@@ -11,7 +11,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from cosmos_batch.media.containers import open_video
+from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import as_output_failure, unusable_output
 from cosmos_batch.media.frame_cropping import first_frame_times, frames_at_size
 from cosmos_batch.media.probing import VideoInfo, probe, upright_size

@@ -8,7 +8,7 @@ import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.containers import with_time_limit
+from cosmos_batch.media.decoding import with_time_limit
 from cosmos_batch.media.errors import unusable_file
 
 # Nine hours at 60 frames a second. It bounds the memory of a timeline, and the time that a hostile file can cost.

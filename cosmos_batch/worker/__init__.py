@@ -12,8 +12,8 @@ The way of a message, once the worker is ready:
 
 1. `loop` receives messages from SQS while there is room (`pace` measures how fast jobs are done).
 2. `queue` reads the job from each, under a lease (`leases`) that the supervisor renews.
-3. `runner` handles it: reads the job's row, and refuses a job whose limits are reached (`job_limits`). A `job_run` is
-   one message in hand.
+3. `runner` handles it as an attempt at the job (`job_attempt`): it reads the job's row, and refuses a job whose limits
+   are reached (`job_limits`).
 4. `inputs` fetches the job's files and prompt.
 5. `inference` runs the engine, for several jobs at a time or one alone. While a remote server is away
    (`server_outages`), the job goes back to its queue.

@@ -27,7 +27,7 @@ from cosmos_batch.state import ConditionFailed, ItemFacts, JobRow, Jobs
 from cosmos_batch.state.table import now
 from cosmos_batch.store.s3_retries import may_succeed_later
 from cosmos_batch.worker.callers import Callers
-from cosmos_batch.worker.job_run import stage_reached
+from cosmos_batch.worker.job_attempt import stage_reached
 from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Delivery, Queue
 

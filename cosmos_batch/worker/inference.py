@@ -28,7 +28,7 @@ from cosmos_batch.state import Jobs
 from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.engine_shares import EngineShares
 from cosmos_batch.worker.inputs import is_full_disk
-from cosmos_batch.worker.job_run import JobRun, RunPhase
+from cosmos_batch.worker.job_attempt import AttemptPhase, JobAttempt
 
 STEPS_PERIOD_SECONDS = 2.0
 
@@ -97,7 +97,7 @@ class Inference:
         self._shares = EngineShares()
         self._places = asyncio.Semaphore(self.engine.concurrency)
 
-    async def infer(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
+    async def infer(self, attempt: JobAttempt, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Return what the engine answers to a prepared job, or which files it made in `workdir`.
 
         Raises
@@ -111,10 +111,10 @@ class Inference:
         TimeoutError
             The attempt took longer than `worker.attemptLimitHours`.
         """
-        gone = self.callers.until_gone(run.delivery)
-        return await _unless_gone(self._in_engine(run, job, workdir), gone)
+        gone = self.callers.until_gone(attempt.delivery)
+        return await _unless_gone(self._in_engine(attempt, job, workdir), gone)
 
-    async def _in_engine(self, run: JobRun, job: Job, workdir: Path) -> Answer | GeneratorOutput:
+    async def _in_engine(self, attempt: JobAttempt, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Wait for a place in the engine and hold it for the inference alone.
 
         Other jobs can have the place while this one's files and prompt are fetched before, and while its output is
@@ -122,13 +122,13 @@ class Inference:
         """
         limit = self.environment.worker.attempt_limit_hours * 3600
         async with self._places:
-            run.phase, run.inferring_since = RunPhase.INFERRING, time.monotonic()
-            reporting = asyncio.create_task(_report_steps(self.engine, self.jobs, job.job_id, run.attempt_id))
+            attempt.phase, attempt.inferring_since = AttemptPhase.INFERRING, time.monotonic()
+            reporting = asyncio.create_task(_report_steps(self.engine, self.jobs, job.job_id, attempt.attempt_id))
             entered = self._shares.enter()
             try:
                 return await asyncio.wait_for(self._run_engine(job, workdir), limit)
             finally:
-                run.engine_seconds = self._shares.leave(entered)
+                attempt.engine_seconds = self._shares.leave(entered)
                 reporting.cancel()
 
     async def _run_engine(self, job: Job, workdir: Path) -> Answer | GeneratorOutput:

@@ -12,7 +12,7 @@ from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHAS
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.planning.pace import narrowed, weight_of
 from cosmos_batch.state import WorkerRow
-from cosmos_batch.worker.job_run import JobRun, RunEnd, RunPhase
+from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt
 from cosmos_batch.worker.pace import PaceMeter
 from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
 from cosmos_batch.worker.runner import Runner
@@ -33,7 +33,7 @@ class WorkerLoop:
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
-        self._runs: dict[asyncio.Task[RunEnd], JobRun] = {}
+        self._attempts: dict[asyncio.Task[AttemptEnd], JobAttempt] = {}
         self._pace = PaceMeter()
         self._answered = 0
         self._draining = False
@@ -58,7 +58,7 @@ class WorkerLoop:
 
     def stop(self) -> None:
         """Take no more jobs, and give back those that cannot be finished in time (SIGTERM, or a Spot notice)."""
-        log.info("stopping: %d jobs in hand", len(self._runs))
+        log.info("stopping: %d jobs in hand", len(self._attempts))
         self._stopping.set()
         self._wake.set()
 
@@ -117,13 +117,13 @@ class WorkerLoop:
         """
         places = self.runner.model.engine.concurrency
         if places == 1:
-            return 1 - len(self._runs)
-        unfinished = [run for run in self._runs.values() if run.phase is not RunPhase.CONCLUDING]
-        one_more = any(run.is_slow_to_prepare(POLL_SECONDS) for run in unfinished)
-        return min(places + one_more - len(unfinished), 2 * places - len(self._runs))
+            return 1 - len(self._attempts)
+        unfinished = [attempt for attempt in self._attempts.values() if attempt.phase is not AttemptPhase.CONCLUDING]
+        one_more = any(attempt.is_slow_to_prepare(POLL_SECONDS) for attempt in unfinished)
+        return min(places + one_more - len(unfinished), 2 * places - len(self._attempts))
 
     def _idle_for(self, seconds: float) -> bool:
-        return not self._keep and not self._runs and time.monotonic() - self._busy_at >= seconds
+        return not self._keep and not self._attempts and time.monotonic() - self._busy_at >= seconds
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
         """Wait until a job ends or the worker is stopped or drained, at most so long."""
@@ -157,7 +157,7 @@ class WorkerLoop:
 
     async def _take(self, wait_seconds: int) -> int:
         """Receive once and start the jobs. Returns how many messages came."""
-        wait = min(wait_seconds, POLL_SECONDS) if self._runs else wait_seconds
+        wait = min(wait_seconds, POLL_SECONDS) if self._attempts else wait_seconds
         messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
         for message in messages:
             await self._begin(message)
@@ -179,7 +179,7 @@ class WorkerLoop:
             # The receive was under way when the worker was told to stop.
             await asyncio.to_thread(self.runner.queue.give_back, handle)
             return
-        self._start(JobRun(delivery))
+        self._start(JobAttempt(delivery))
 
     def _refuse(self, handle: str, invalid: InvalidMessage) -> None:
         if invalid.task_token is not None:
@@ -187,16 +187,16 @@ class WorkerLoop:
                 self.runner.task_tokens.fail(invalid.task_token, invalid.error)
         self.runner.queue.delete(handle)
 
-    def _start(self, run: JobRun) -> None:
-        self._pace.began(run.attempt_id)
-        task = asyncio.create_task(self.runner.handle(run))
-        self._runs[task] = run
+    def _start(self, attempt: JobAttempt) -> None:
+        self._pace.began(attempt.attempt_id)
+        task = asyncio.create_task(self.runner.handle(attempt))
+        self._attempts[task] = attempt
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: "asyncio.Task[RunEnd]") -> None:
-        run = self._runs.pop(task)
-        answered = not task.cancelled() and task.exception() is None and task.result() is RunEnd.ANSWERED
-        self._pace.ended(run.attempt_id, weight_of(run.job) if answered else None)
+    def _ended(self, task: "asyncio.Task[AttemptEnd]") -> None:
+        attempt = self._attempts.pop(task)
+        answered = not task.cancelled() and task.exception() is None and task.result() is AttemptEnd.ANSWERED
+        self._pace.ended(attempt.attempt_id, weight_of(attempt.job) if answered else None)
         self._busy_at = time.monotonic()
         self._wake.set()
         if task.cancelled():
@@ -204,7 +204,7 @@ class WorkerLoop:
         if (error := task.exception()) is not None:
             # `Runner.handle` raises a Failure only where the model could not be loaded: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
-        elif task.result() is RunEnd.OUTDATED:
+        elif task.result() is AttemptEnd.OUTDATED:
             self._reporting_now = asyncio.create_task(self._report())  # reads `must_drain`
         elif answered:
             self._count()
@@ -219,7 +219,7 @@ class WorkerLoop:
         """Finish the jobs in hand; when stopped, only those that can be finished in time, and give the others back."""
         if self._fatal is None:
             await self.unless_stopped(self._wait_for_runs(None))
-        if self._runs:
+        if self._attempts:
             await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back
             self._give_back_what_does_not_fit()
             await self._wait_for_runs(STOP_SECONDS)
@@ -227,31 +227,31 @@ class WorkerLoop:
 
     async def _cancel_what_does_not_end(self) -> None:
         """Wait for jobs whose result is being stored; cancel the others, and those for which AWS fails meanwhile."""
-        cancelled: set[asyncio.Task[RunEnd]] = set()
-        while self._runs:
-            for task, run in self._runs.items():
-                if run.phase is not RunPhase.CONCLUDING and task not in cancelled:
+        cancelled: set[asyncio.Task[AttemptEnd]] = set()
+        while self._attempts:
+            for task, attempt in self._attempts.items():
+                if attempt.phase is not AttemptPhase.CONCLUDING and task not in cancelled:
                     task.cancel()
                     cancelled.add(task)
             await self._wait_for_runs(1.0)
 
     async def _wait_for_runs(self, seconds: float | None) -> None:
-        if self._runs:
-            await asyncio.wait(list(self._runs), timeout=seconds)
+        if self._attempts:
+            await asyncio.wait(list(self._attempts), timeout=seconds)
 
     def _give_back_what_does_not_fit(self) -> None:
-        for task, run in list(self._runs.items()):
-            unready = run.phase in (RunPhase.WAITING, RunPhase.PREPARING)
-            if unready or (run.phase is RunPhase.INFERRING and not self._fits(run)):
+        for task, attempt in list(self._attempts.items()):
+            unready = attempt.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
+            if unready or (attempt.phase is AttemptPhase.INFERRING and not self._fits(attempt)):
                 task.cancel()
 
-    def _fits(self, run: JobRun) -> bool:
+    def _fits(self, attempt: JobAttempt) -> bool:
         """Return whether a job in the engine will probably be done in `STOP_SECONDS`; False if no pace is known."""
         measure = self._pace.measure
-        if measure is None or run.inferring_since is None:
+        if measure is None or attempt.inferring_since is None:
             return False
-        expected = measure.seconds_per_unit * weight_of(run.job) * max(1, len(self._runs))
-        return expected - (time.monotonic() - run.inferring_since) < STOP_SECONDS
+        expected = measure.seconds_per_unit * weight_of(attempt.job) * max(1, len(self._attempts))
+        return expected - (time.monotonic() - attempt.inferring_since) < STOP_SECONDS
 
     async def _keep_reporting(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from cosmos_batch.contract.network import (
     NetworkMode,
     NetworkSettings,
 )
-from infra.constructs.endpoints import GatewayEndpoint, InterfaceEndpoints, dynamodb_statements, s3_statements
+from infra.constructs.vpc_endpoints import GatewayEndpoint, InterfaceEndpoints, dynamodb_statements, s3_statements
 
 NFS = 2049
 SUBNET_TYPES: dict[NetworkMode, ec2.SubnetType] = {

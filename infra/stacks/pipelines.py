@@ -21,8 +21,8 @@ from infra.constructs.job_functions import (
     pipelines_digest,
 )
 from infra.constructs.nudge_queue import NudgeQueue
-from infra.constructs.people import PoliciesForPeople
 from infra.constructs.pipeline import PipelineResources
+from infra.constructs.policies_for_people import PoliciesForPeople
 from infra.constructs.run_functions import FINISH_TIMEOUT, create_run_functions
 from infra.constructs.scaling import Scaling
 from infra.constructs.vams import Vams, task_timeout

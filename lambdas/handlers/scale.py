@@ -3,7 +3,7 @@
 It reads the nudge queue, a FIFO queue whose message group is the pipeline. SQS gives out no message of a group while
 another one is being handled, so one `scale` at a time works on a pipeline, and nothing here needs a lock. The queue
 holds the nudges of `plan`, Batch's events about workers that ended, and one nudge a minute for each pipeline, which
-this function sends itself when EventBridge's schedule calls it. With the same call it sweeps the runs.
+this function sends itself when EventBridge's schedule calls it. With the same call it reconciles runs.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from typing import Any
 from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from lambdas.clients import state_table
 from lambdas.deployed_pipelines import read_pipelines
-from lambdas.runs.sweep import sweep_runs
+from lambdas.runs.reconcile import reconcile_runs
 from lambdas.scaling.nudges import nudge_to_look
 from lambdas.scaling.scale import scale_pipelines
 from lambdas.sqs_records import batch_failures
@@ -40,6 +40,6 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         for pipeline in pipelines:
             nudge_to_look(environment().nudge_queue_url, pipeline.id)
         queues = {pipeline.id: pipeline.queue_url for pipeline in pipelines}
-        sweep_runs(state_table(environment().state_table), environment().state_bucket, queues)
+        reconcile_runs(state_table(environment().state_table), environment().state_bucket, queues)
         return {}
     return batch_failures(scale_pipelines(event["Records"], pipelines, environment()))

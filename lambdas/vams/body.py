@@ -7,11 +7,11 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from lambdas.vams.manifest import read_manifest_run
+from lambdas.vams.manifest import read_manifest_call
 from lambdas.vams.requests import (
     FileRequest,
-    Run,
-    RunSettings,
+    WorkflowCall,
+    WorkflowSettings,
     inner,
     make_request,
     output_below,
@@ -47,28 +47,28 @@ def read_token(body: dict[str, Any]) -> str:
     return token
 
 
-def read_run(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
-    """Return the files and settings of a call of VAMS, in the form of 2.5 or of 2.6. Raises Failure."""
+def read_call(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> WorkflowCall:
+    """Return what a workflow of VAMS asks for, in the form of 2.5 or of 2.6. Raises Failure."""
     manifest = text(body, "inputManifestS3Location")
     if manifest is not None:
-        return read_manifest_run(manifest, body, pipeline, deadline)
+        return read_manifest_call(manifest, body, pipeline, deadline)
     parameters, metadata = _object(body, "inputParameters"), _object(body, "inputMetadata")
     of_vams = inner(metadata, "VAMS")
-    run_settings = RunSettings(parameters, of_asset=inner(of_vams, "assetMetadata"))
+    workflow_settings = WorkflowSettings(parameters, of_asset=inner(of_vams, "assetMetadata"))
     files, caller = _location(body, "outputS3AssetFilesPath"), text(body, "databaseId")
-    if starts_from_text(run_settings, pipeline):
-        request = make_request(pipeline, deadline, run_settings, output=files.uri, caller=caller)
-        return Run([FileRequest("the run", request)], files.uri)
+    if starts_from_text(workflow_settings, pipeline):
+        request = make_request(pipeline, deadline, workflow_settings, output=files.uri, caller=caller)
+        return WorkflowCall([FileRequest("the run", request)], files.uri)
     file = _location(body, "inputS3AssetFilePath")
     request = make_request(
         pipeline,
         deadline,
-        RunSettings(parameters, inner(of_vams, "fileMetadata"), run_settings.of_asset),
+        WorkflowSettings(parameters, inner(of_vams, "fileMetadata"), workflow_settings.of_asset),
         input=file.uri,
         caller=caller,
         **_output(body, file, files),
     )
-    return Run([FileRequest(file.uri, request)], files.uri)
+    return WorkflowCall([FileRequest(file.uri, request)], files.uri)
 
 
 def _output(body: dict[str, Any], file: S3Location, files: S3Location) -> dict[str, str | None]:

@@ -13,8 +13,8 @@ from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.s3_objects import Missing, Unreadable, head, read
 from lambdas.vams.requests import (
     FileRequest,
-    Run,
-    RunSettings,
+    WorkflowCall,
+    WorkflowSettings,
     inner,
     make_request,
     output_below,
@@ -77,7 +77,7 @@ class Manifest(_ManifestPart):
         return self.input_files[0] if self.input_files else self.output_target
 
 
-def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> Run:
+def read_manifest_call(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> WorkflowCall:
     """Return what a workflow of VAMS 2.6 asks for. Raises Failure."""
     manifest = _manifest(uri)
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
@@ -85,23 +85,23 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
     _check_number(len(manifest.input_files), pipeline)
     files = S3Location(manifest.outputs.bucket, manifest.outputs.files).uri
     event_prefix = manifest.system_config.orchestration_event_prefix or None
-    run_settings = RunSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
-    if not manifest.input_files or starts_from_text(run_settings, pipeline):
+    workflow_settings = WorkflowSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
+    if not manifest.input_files or starts_from_text(workflow_settings, pipeline):
         request = make_request(
             pipeline,
             deadline,
-            run_settings,
+            workflow_settings,
             output=_output(manifest.outputs, None),
             caller=manifest.asset.database_id or None,
         )
-        return Run([FileRequest("the run", request)], files, event_prefix)
+        return WorkflowCall([FileRequest("the run", request)], files, event_prefix)
     requests = [
         FileRequest(
             _name(file, manifest.input_files),
             make_request(
                 pipeline,
                 deadline,
-                RunSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
+                WorkflowSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
                 input=S3Location(file.bucket, file.key).uri,
                 input_version_id=file.version_id or None,
                 output=_output(manifest.outputs, file),
@@ -110,7 +110,7 @@ def read_manifest_run(uri: str, body: dict[str, Any], pipeline: Pipeline, deadli
         )
         for file in manifest.input_files
     ]
-    return Run(requests, files, event_prefix)
+    return WorkflowCall(requests, files, event_prefix)
 
 
 def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:

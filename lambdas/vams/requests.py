@@ -41,8 +41,8 @@ class FileRequest:
 
 
 @dataclass(frozen=True)
-class Run:
-    """The content of one call of VAMS.
+class WorkflowCall:
+    """What one call of a VAMS workflow asks for.
 
     `output_files` is the S3 URI of the prefix below which all results go; `event_prefix` is the run's source name on
     the orchestration bus, if it has one.
@@ -54,7 +54,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class WorkflowSettings:
     """The settings that users wrote in VAMS: the workflow's configuration, and the file's and its asset's metadata."""
 
     configuration: dict[str, Any]
@@ -62,7 +62,7 @@ class RunSettings:
     of_asset: dict[str, Any] = field(default_factory=dict)
 
 
-def make_request(pipeline: Pipeline, deadline: datetime, settings: RunSettings, **locations: Any) -> Request:
+def make_request(pipeline: Pipeline, deadline: datetime, settings: WorkflowSettings, **locations: Any) -> Request:
     """Return the request for one file; `locations` are Request's fields for its input and output. Raises Failure."""
     if pipeline.surface == "generator":
         return _generator_request(pipeline, deadline, settings, **locations)
@@ -87,7 +87,7 @@ def output_below(files: S3Location, directory: str) -> str:
     return f"{S3Location(files.bucket, join_below(files.key, directory)).uri}/"
 
 
-def starts_from_text(settings: RunSettings, pipeline: Pipeline) -> bool:
+def starts_from_text(settings: WorkflowSettings, pipeline: Pipeline) -> bool:
     """Return whether a run asks a generator for a mode that reads no file; VAMS may send a file all the same.
 
     The mode is given in the asset's metadata or in the configuration, and its other settings are read there too.
@@ -99,7 +99,7 @@ def starts_from_text(settings: RunSettings, pipeline: Pipeline) -> bool:
     return mode is not None and not MODES[mode].inputs
 
 
-def _generator_request(pipeline: Pipeline, deadline: datetime, settings: RunSettings, **locations: Any) -> Request:
+def _generator_request(pipeline: Pipeline, deadline: datetime, settings: WorkflowSettings, **locations: Any) -> Request:
     prompt, generation = _prompt_and_generation(settings, pipeline)
     try:
         return Request(
@@ -115,7 +115,7 @@ def _generator_request(pipeline: Pipeline, deadline: datetime, settings: RunSett
 
 
 def _prompt_and_generation(
-    settings: RunSettings, pipeline: Pipeline
+    settings: WorkflowSettings, pipeline: Pipeline
 ) -> tuple[str | dict[str, Any] | None, GenerationParameters]:
     """Return the prompt and the other parameters of a generation. Raises Failure.
 

@@ -16,9 +16,9 @@ from lambdas.clients import state_table, vams_client
 from lambdas.log import log, log_fault
 from lambdas.step_functions import send_failure, start_execution
 from lambdas.vams.answers import answer, end_in_group
-from lambdas.vams.body import TASK_TOKEN, read_run
+from lambdas.vams.body import TASK_TOKEN, read_call
 from lambdas.vams.orchestration_bus import register
-from lambdas.vams.requests import FileRequest, Run
+from lambdas.vams.requests import FileRequest, WorkflowCall
 
 
 class RunStarter:
@@ -36,8 +36,8 @@ class RunStarter:
             pipeline = pipeline_named(self._environment.pipeline)
             assert pipeline is not None, "infra deploys the pipelines of the catalogue"
             seconds = self._environment.task_timeout_seconds - MARGIN_SECONDS
-            run = read_run(body, pipeline, datetime.now(UTC) + timedelta(seconds=seconds))
-            register(self._join(run_id, token, run), run.event_prefix, self._environment)
+            call = read_call(body, pipeline, datetime.now(UTC) + timedelta(seconds=seconds))
+            register(self._join(run_id, token, call), call.event_prefix, self._environment)
         except Failure as failure:
             log("refused", jobId=run_id, code=failure.error.code)
             self._refuse(run_id, token, failure.error)
@@ -56,12 +56,12 @@ class RunStarter:
         text = json.dumps(without_token, sort_keys=True)
         return execution_name(self._environment.pipeline, hashlib.sha256(text.encode()).hexdigest())
 
-    def _join(self, run_id: str, token: str, run: Run) -> list[str]:
+    def _join(self, run_id: str, token: str, call: WorkflowCall) -> list[str]:
         """Let the token wait for the run, start its files that neither run nor have ended, and return the jobs' ids.
 
         A run that has ended is answered at once with its output, but files whose error is retryable are tried again.
         """
-        group = self._groups.wait(run_id, token, len(run.files), run.output_files)
+        group = self._groups.wait(run_id, token, len(call.files), call.output_files)
         if group.has_answered(token):
             return []
         while group.may_pass:
@@ -69,7 +69,7 @@ class RunStarter:
         if group.answered_at is not None:
             answer(group, [token], group.output, self._environment.callback_role_arn)
             return []
-        return self._start_jobs(group, run.files)
+        return self._start_jobs(group, call.files)
 
     def _start_jobs(self, group: Group, files: list[FileRequest]) -> list[str]:
         """Start an execution for each file that has not ended and has none yet, and return the jobs' ids.

@@ -14,8 +14,8 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.commands import run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.job_result import JobResult
-from cosmos_batch.cli.kept.lookup import kept_here
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.stopped_clouds.lookup import kept_here
 from cosmos_batch.contract.job import Job
 from tests.cli.conftest import FakeStepFunctions
 from tests.cli.test_job_snapshot import run_through

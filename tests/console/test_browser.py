@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from cosmos_batch.console.export import Export
+from cosmos_batch.console.static_export import StaticExport
 from cosmos_batch.demo.media import sample_clip
 from cosmos_batch.media import VideoInfo, frames_at_size, probe, upright_size
 from tests.support import media_files
@@ -318,7 +318,7 @@ def test_what_is_committed_is_what_the_sources_give(built_page: Path) -> None:
 
 def test_an_export_opens_from_a_file(browser: Browser, folder: Path, tmp_path: Path) -> None:
     with opened_view(folder) as view:
-        Export(view).write(tmp_path / "page", True, print)
+        StaticExport(view).write(tmp_path / "page", True, print)
     complaints: list[str] = []
     with watched(browser, (tmp_path / "page" / "index.html").as_uri(), complaints) as page:
         rows = page.locator("a.row")

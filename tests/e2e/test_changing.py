@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import DeployError, deploy
 from cosmos_batch.planning.configuration import parse_config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow

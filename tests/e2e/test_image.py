@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from infra.synth import synthesize
 from tests.support.deployed_app import App, configuration, wait_for

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.local.runtime import CONTAINER_PROGRAMS
 from cosmos_batch.planning.configuration import parse_config

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.cloudformation.resource_types import ACCEPTED_TYPES
 from cosmos_batch.local.deploy import deploy
 from tests.infra.deployed import size_of_environment

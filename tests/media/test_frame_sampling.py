@@ -13,7 +13,7 @@ from cosmos_batch.media import (
     Clip,
     PixelBudget,
     VideoInfo,
-    containers,
+    decoding,
     frame_sampling,
     probe,
     sample_frames,
@@ -136,7 +136,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
     path = media_files.video(tmp_path / "slow.mp4")
     info = probe(path)
     assert isinstance(info, VideoInfo)
-    monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
+    monkeypatch.setattr(decoding, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode") as refused:
         sample_frames(path, info.timeline, 4, LARGE, max_frames=16)
     assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
@@ -146,7 +146,7 @@ def test_decoding_and_scaling_use_a_fixed_number_of_threads(tmp_path: Path, monk
     """Threads are counted by the kernel, not by FFmpeg's settings."""
     path, threads = media_files.video(tmp_path / "clip.mp4", width=640, height=640), Path("/proc/self/task")
     for more in (0, 3):
-        monkeypatch.setattr(containers, "DECODER_THREADS", more or 1)
+        monkeypatch.setattr(decoding, "DECODER_THREADS", more or 1)
         before, most = len(list(threads.iterdir())), [0]
         sample(path, 4, check=lambda most=most: most.append(len(list(threads.iterdir()))))
         assert max(most) == before + more

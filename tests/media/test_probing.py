@@ -20,7 +20,7 @@ from cosmos_batch.media import (
     ImageInfo,
     PixelBudget,
     VideoInfo,
-    containers,
+    decoding,
     images,
     note_on_name,
     probe,
@@ -149,7 +149,7 @@ def test_image_within_both_limits_but_too_many_pixels_is_refused(tmp_path: Path)
 
 def test_video_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = media_files.video(tmp_path / "big.mp4")
-    for module in ("containers", "probing"):
+    for module in ("decoding", "probing"):
         monkeypatch.setattr(f"cosmos_batch.media.{module}.VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
     with pytest.raises(Failure, match="160 x 128"):
         probe(path)
@@ -170,7 +170,7 @@ def test_video_of_more_than_a_day_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_takes_too_long_to_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = media_files.video(tmp_path / "slow.mp4")
-    monkeypatch.setattr(containers, "DECODE_SECONDS", -1)
+    monkeypatch.setattr(decoding, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode"):
         probe(path)
 

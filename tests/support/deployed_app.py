@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cosmos_batch.cli.cloud import start_local_cloud
+from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.contract.s3 import parse_uri

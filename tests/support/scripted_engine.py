@@ -29,7 +29,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.state.job_rows import Stage
-from cosmos_batch.worker.job_run import stage_observers
+from cosmos_batch.worker.job_attempt import stage_observers
 
 
 class ScriptedEngine:

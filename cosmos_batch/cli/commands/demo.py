@@ -11,11 +11,11 @@ import click
 from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli import configuration
 from cosmos_batch.cli.answer_picture import draw_answer
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.commands.run import answer
 from cosmos_batch.cli.input_checks import checked_path, checked_prompt
 from cosmos_batch.cli.job_result import print_or_save, save_files
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import is_here, stand_in

@@ -10,11 +10,11 @@ import click
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli import configuration
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.commands.generate import config_file, entry_here, make
 from cosmos_batch.cli.generation_request import GenerationRequest, read_input
 from cosmos_batch.cli.job_result import JobResult, print_error, save_files
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import is_here

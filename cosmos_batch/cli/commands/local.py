@@ -5,18 +5,18 @@ import shlex
 import click
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.json_lines import print_line
-from cosmos_batch.cli.kept.lookup import Kept, kept_here
-from cosmos_batch.cli.kept.runs import end_runs
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import DEMO_MODEL, accessible_config, is_stand_in
 from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.stopped_clouds.lookup import Kept, kept_here
+from cosmos_batch.cli.stopped_clouds.runs import end_runs
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import enabled_pipelines

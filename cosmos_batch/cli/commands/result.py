@@ -14,9 +14,9 @@ from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
-from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
+from cosmos_batch.cli.stopped_clouds.lookup import Kept, find_with_kept
 
 START_SECONDS = 60.0  # how long --wait looks for a job: its execution may be started at this moment
 

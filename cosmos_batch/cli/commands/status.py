@@ -13,8 +13,8 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import JobObserver
 from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
-from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.stopped_clouds.lookup import Kept, find_with_kept
 from cosmos_batch.state import FINAL
 
 WIDTH = 100  # columns of the table

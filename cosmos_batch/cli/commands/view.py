@@ -77,12 +77,12 @@ def _opened(name: str) -> "Console":
 
 
 def _export(console: "Console", name: str, target: Path, media: bool) -> None:
-    from cosmos_batch.console.export import Export
+    from cosmos_batch.console.static_export import StaticExport
 
     view = console.view(console.home)
     assert view is not None, "it was opened"
     view.scan.wait()
-    export = Export(view)
+    export = StaticExport(view)
     if not export.documents:
         raise CliError(f"{name} holds no documents.", "Name the folder of results, or a run that has answers.")
     files, size = export.media_size()

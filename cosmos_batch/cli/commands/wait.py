@@ -10,8 +10,8 @@ from cosmos_batch.cli.errors import FAILED, CliError, StillRunning
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import JobSummary, summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
-from cosmos_batch.cli.kept.lookup import Kept, find_with_kept
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.stopped_clouds.lookup import Kept, find_with_kept
 
 POLL_SECONDS = 2.0
 

@@ -1,6 +1,6 @@
 """The console of a deployment: its runs, and what can be done with them."""
 
-from cosmos_batch.cli.console.desk import DeployedRuns
+from cosmos_batch.cli.console.deployed_runs import DeployedRuns
 from cosmos_batch.cli.console.run_collection import RunCollection
 from cosmos_batch.cli.console.s3_media import S3MediaFinder
 from cosmos_batch.cli.deployment import Deployment

@@ -8,12 +8,12 @@ import click
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.checkup import warn_of_findings
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.run_request import RunSpec
+from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
 
 

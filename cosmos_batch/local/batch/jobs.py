@@ -10,7 +10,7 @@ from typing import Any
 
 from moto.batch import models
 
-from cosmos_batch.local import backends, identity, runtime
+from cosmos_batch.local import backends, recorded_calls, runtime
 from cosmos_batch.local.batch.capacity import CAPACITY, Allotment
 from cosmos_batch.local.containers import log_streams, mounts
 from cosmos_batch.local.containers.container import Container
@@ -107,7 +107,7 @@ class BatchJob(models.Job):
             **{name: value for name, value in image.environment.items() if name not in ignored},
             **{pair["name"]: pair["value"] for pair in self._environment_pairs()},
             **_secrets(properties),
-            **identity.credentials_of(properties.get("jobRoleArn") or self._instance_role()),
+            **recorded_calls.credentials_of(properties.get("jobRoleArn") or self._instance_role()),
             **self._allotted.environment,
             "AWS_BATCH_JOB_ID": self.job_id,
             "AWS_BATCH_JQ_NAME": self.job_queue.name,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from cosmos_batch.local import backends, identity, runtime
+from cosmos_batch.local import backends, recorded_calls, runtime
 from cosmos_batch.local.codebuild import inputs
 from cosmos_batch.local.codebuild.buildspec import Buildspec, PhaseCommands
 from cosmos_batch.local.codebuild.record import BuildRecord, PhaseError
@@ -110,7 +110,7 @@ class Build:
         privileged = str(record.environment.get("privilegedMode", False)).lower() == "true"
         path = runtime.container_environment(self._container_id)["PATH"]
         self._environment = {
-            **identity.credentials_of(record.role),
+            **recorded_calls.credentials_of(record.role),
             **runtime.IN_REGION,
             "PATH": f"{install(self._root / 'bin', privileged)}:{path}",
             "CI": "true",

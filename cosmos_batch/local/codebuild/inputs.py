@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 
-from cosmos_batch.local import identity, runtime
+from cosmos_batch.local import recorded_calls, runtime
 from cosmos_batch.local.codebuild import buildspec
 from cosmos_batch.local.codebuild.buildspec import Buildspec, BuildspecError
 from cosmos_batch.local.codebuild.record import PhaseError
@@ -29,7 +29,7 @@ class BuildInputs:
     """Reads the inputs of a build with the credentials of a role."""
 
     def __init__(self, role_arn: str) -> None:
-        keys = identity.credentials_of(role_arn)
+        keys = recorded_calls.credentials_of(role_arn)
         self._session = boto3.session.Session(*keys.values(), region_name=REGION)
 
     def unpack(self, source: dict[str, Any], directory: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from cosmos_batch.local import backends, identity
+from cosmos_batch.local import backends, recorded_calls
 from cosmos_batch.local.lambda_functions.processes import DeployedFunction, FunctionPool, InvocationResult
 from cosmos_batch.local.runtime import ACCOUNT, REGION
 
@@ -100,7 +100,7 @@ def _described(function: LambdaFunction) -> DeployedFunction:
         "AWS_ACCOUNT_ID": ACCOUNT,
         "AWS_REGION": REGION,
         "_HANDLER": function.handler,
-        **identity.credentials_of(function.role),
+        **recorded_calls.credentials_of(function.role),
         **{name: str(value) for name, value in function.environment_vars.items()},
     }
     return DeployedFunction(

@@ -12,7 +12,7 @@ from moto.core import responses
 from moto.core.responses import BaseResponse
 from moto.s3.responses import S3Response
 
-from cosmos_batch.local import billed_units, identity
+from cosmos_batch.local import billed_units, recorded_calls
 from cosmos_batch.local.moto_patches.registry import patch, replace
 
 # The request members that name the resource of a call, in the order in which they are looked for.
@@ -68,14 +68,16 @@ def _record_actions() -> None:
     original = BaseResponse.call_action
 
     def call_action(self: BaseResponse) -> Any:
-        role = identity.role_of(self.access_key)
+        role = recorded_calls.role_of(self.access_key)
         if not role:
             return original(self)
-        call = identity.RecordedCall(role, self.boto3_service_name, self._get_action(), _resource(self))
-        identity.record(call)
+        call = recorded_calls.RecordedCall(role, self.boto3_service_name, self._get_action(), _resource(self))
+        recorded_calls.record(call)
         answer = original(self)
         if billed_units.is_measured(call.service):
-            identity.record_units(call, billed_units.units_of(call.service, call.operation, self.params, answer[2]))
+            recorded_calls.record_units(
+                call, billed_units.units_of(call.service, call.operation, self.params, answer[2])
+            )
         return answer
 
     replace(BaseResponse, "call_action", call_action)
@@ -86,10 +88,10 @@ def _record_s3_actions() -> None:
 
     def set_action(self: S3Response, action_resource_type: str, method: str, querystring: dict[str, Any]) -> None:
         original(self, action_resource_type, method, querystring)
-        role = identity.role_of(self.access_key)
+        role = recorded_calls.role_of(self.access_key)
         if role:
             action = _s3_action(self.data["Action"], querystring)
-            identity.record(identity.RecordedCall(role, "s3", action, self.path.lstrip("/")))
+            recorded_calls.record(recorded_calls.RecordedCall(role, "s3", action, self.path.lstrip("/")))
 
     replace(S3Response, "_set_action", set_action)
 

@@ -24,7 +24,7 @@ from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
-from cosmos_batch.local import identity, runtime
+from cosmos_batch.local import recorded_calls, runtime
 from cosmos_batch.local.moto_patches.registry import patch, replace
 
 
@@ -93,7 +93,7 @@ def _client_for(region: str, service: str, state_credentials: Any = None) -> Any
 @functools.cache
 def _client(region: str, service: str, role_arn: str) -> Any:
     """Return the client with which the machines of a role call a service; any number of threads may use it."""
-    keys = identity.credentials_of(role_arn)
+    keys = recorded_calls.credentials_of(role_arn)
     session = boto3.session.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys["AWS_SESSION_TOKEN"])
     return session.client(
         service,

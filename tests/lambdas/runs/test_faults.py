@@ -13,9 +13,9 @@ from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.state import Jobs, ReservedKeys, Runs
 from lambdas.handlers import feed as feed_function
 from lambdas.reporting.refusal import refuse_queue
-from lambdas.runs import feed, item_messages, shard_plan, sweep
+from lambdas.runs import feed, item_messages, reconcile, shard_plan
 from lambdas.runs.objects import RunObjects
-from lambdas.runs.sweep import sweep_runs
+from lambdas.runs.reconcile import reconcile_runs
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 
@@ -33,11 +33,11 @@ def die(*_: object, **__: object) -> None:
 
 @pytest.fixture
 def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "STALLED", timedelta(0))
+    monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
 
 
 def run_sweep(bench: Bench) -> None:
-    sweep_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
+    reconcile_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
 
 
 def sent_ids(bench: Bench) -> list[str]:

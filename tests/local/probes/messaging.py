@@ -17,7 +17,7 @@ from moto.s3.models import FakeKey
 from moto.s3.responses import S3Response
 from moto.sqs.models import Message
 
-from cosmos_batch.local import backends, identity, runtime
+from cosmos_batch.local import backends, recorded_calls, runtime
 from tests.local.probes.registry import ProbedCloud, error_code, probe, resource, unique, until
 
 
@@ -33,10 +33,10 @@ def _service_models(_: ProbedCloud) -> Any:
 
 @probe("core.calls-are-recorded-by-role")
 def _calls(cloud: ProbedCloud) -> Any:
-    key = identity.credentials_of("arn:aws:iam::123456789012:role/caller")["AWS_ACCESS_KEY_ID"]
+    key = recorded_calls.credentials_of("arn:aws:iam::123456789012:role/caller")["AWS_ACCESS_KEY_ID"]
     cloud.client("sqs", key).list_queues()
     return {"role": "caller", "service": "sqs", "operation": "ListQueues", "resource": "", "count": 1, "units": 1} in (
-        identity.recorded()
+        recorded_calls.recorded()
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
-from cosmos_batch.local import identity
+from cosmos_batch.local import recorded_calls
 from tests.local.probes.registry import ROLE_ARN, ProbedCloud, error_code, probe, resource, unique, until
 
 PASS = {"StartAt": "P", "States": {"P": {"Type": "Pass", "Result": "${Value}", "End": True}}}
@@ -190,7 +190,7 @@ def _roles(cloud: ProbedCloud) -> Any:
             }
         }
     )
-    return role.rpartition("/")[2] in [call["role"] for call in identity.recorded()]
+    return role.rpartition("/")[2] in [call["role"] for call in recorded_calls.recorded()]
 
 
 @probe("stepfunctions_tasks.definitions-are-parsed-once")

@@ -5,10 +5,10 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
+from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
 from cosmos_batch.contract.error import Error
 
 ERROR = Error(

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.kept.lookup import find_with_runs
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, ComparedItem, Difference, KeyKind, RunComparison
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_runs
 
 SHOWN = 20  # differences
 _ANSWER_WIDTH = 96  # characters of an answer

@@ -7,11 +7,11 @@ import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.output import OutputTarget, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_run
 from cosmos_batch.contract.runs import ResultLine
 
 

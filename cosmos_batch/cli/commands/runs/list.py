@@ -8,10 +8,10 @@ import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.kept.lookup import find_with_kept
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, quick_run_snapshot
 from cosmos_batch.cli.runs.wording import dollars_in_words
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_kept
 from cosmos_batch.state import RunRow
 
 PAGE = 20  # runs

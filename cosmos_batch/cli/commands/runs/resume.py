@@ -5,10 +5,10 @@ import click
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
-from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import resume_run
 from cosmos_batch.cli.runs.wording import counts_in_words
+from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
 
 

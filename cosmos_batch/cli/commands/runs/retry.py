@@ -8,10 +8,10 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.runs.watch import watch
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.kept.lookup import refuse_kept_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
 from cosmos_batch.contract.error import ErrorCode
 

@@ -5,12 +5,12 @@ import json
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.runs.failure_kinds import FailureKind, failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, moment_in_words
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_run
 from cosmos_batch.contract.run_keys import ERRORS
 
 

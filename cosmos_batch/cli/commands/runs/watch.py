@@ -5,7 +5,6 @@ import click
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import FAILED, STILL_RUNNING
-from cosmos_batch.cli.kept.lookup import find_with_run
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.failure_kinds import failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
@@ -14,6 +13,7 @@ from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.cli.runs.run_watcher import RunWatcher
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_run
 from cosmos_batch.contract.run_keys import ERRORS
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.cli.cloud import default_home
+from cosmos_batch.cli.local_cloud import default_home
 
 
 def test_the_home_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.kept.objects import KeptObjects
 from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.run_keys import RunKeys
 from cosmos_batch.contract.s3 import S3Location

@@ -34,7 +34,7 @@ class FormField(Model):
     maximum: float | None = None
 
 
-class NewForm(Model):
+class NewRunForm(Model):
     """What a new run can be made of."""
 
     pipelines: list[PipelineChoice]

@@ -27,7 +27,7 @@ _POLICY = (
 )
 
 
-class Export:
+class StaticExport:
     """Documents of a view that was read to its end: all of them, or those with the given numbers."""
 
     def __init__(self, view: View, items: Sequence[int] | None = None) -> None:

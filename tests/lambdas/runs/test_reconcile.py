@@ -1,18 +1,18 @@
-"""The sweep answers shards whose last answer was lost, and counts what nobody counted."""
+"""Reconciliation answers shards whose last answer was lost, and counts items whose end nobody counted."""
 
 from datetime import timedelta
 
 import pytest
 
 from cosmos_batch.state import count_item
-from lambdas.runs import duration_histogram, sweep
-from lambdas.runs.sweep import sweep_runs
+from lambdas.runs import duration_histogram, reconcile
+from lambdas.runs.reconcile import reconcile_runs
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 
 
 def run_sweep(bench: Bench) -> None:
-    sweep_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
+    reconcile_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
 
 
 def test_a_complete_shard_is_answered_again(bench: Bench) -> None:
@@ -46,7 +46,7 @@ def test_a_cancelled_run_waits_for_none_of_its_shards(bench: Bench) -> None:
 
 
 def test_an_end_that_was_not_counted_is_found_in_a_stalled_shard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "STALLED", timedelta(0))
+    monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
     bench.started(bench.items("a"))
     job = bench.sent()[0]["job"]["jobId"]
     bench.answer(job)
@@ -60,8 +60,8 @@ def test_an_end_that_was_not_counted_is_found_in_a_stalled_shard(bench: Bench, m
 def test_an_item_that_was_never_delivered_fails_after_its_deadline(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "STALLED", timedelta(0))
-    monkeypatch.setattr(sweep, "LATE", timedelta(days=-20))
+    monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
+    monkeypatch.setattr(reconcile, "LATE", timedelta(days=-20))
     bench.started(bench.items("a"))
     run_sweep(bench)
     assert bench.shard().failed == 1

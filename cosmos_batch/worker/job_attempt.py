@@ -1,4 +1,4 @@
-"""Track a message that a worker has in hand: its job's phase, how it ended, and the stages it has reached."""
+"""A worker's attempt at a job: the phase it is in, how it ended, and the stages that the job has reached."""
 
 import logging
 import time
@@ -21,8 +21,8 @@ step is taken. Tests add to it; a worker does not."""
 log = logging.getLogger(__name__)
 
 
-class RunEnd(Enum):
-    """The ways in which a run ends."""
+class AttemptEnd(Enum):
+    """The ways in which an attempt ends."""
 
     ANSWERED = auto()
     FAILED = auto()  # the job has failed, which says nothing about the engine's pace
@@ -30,8 +30,8 @@ class RunEnd(Enum):
     OUTDATED = auto()  # given back: it needs a worker of a later deployment, and `scale` has asked this one to leave
 
 
-class RunPhase(Enum):
-    """The phases of a run. A worker that stops decides by the phase which jobs to give back."""
+class AttemptPhase(Enum):
+    """The phases of an attempt. A worker that stops decides by the phase which jobs to give back."""
 
     WAITING = auto()  # nothing is lost if the job is given back now
     PREPARING = auto()  # its files are fetched and its prompt is written: little is lost, but an attempt is counted
@@ -41,12 +41,15 @@ class RunPhase(Enum):
 
 
 @dataclass
-class JobRun:
-    """A delivery of a job, from its receipt until it is deleted or given back. `attempt_id` names its attempt."""
+class JobAttempt:
+    """An attempt at a job, from the receipt of its message until that is deleted or given back.
+
+    It is counted in the job's row, under `attempt_id`, once the worker begins to prepare the job.
+    """
 
     delivery: Delivery
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    phase: RunPhase = RunPhase.WAITING
+    phase: AttemptPhase = AttemptPhase.WAITING
     received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic
     engine_seconds: float = 0.0  # its share of the engine's time
@@ -62,11 +65,11 @@ class JobRun:
 
     @property
     def has_left_engine(self) -> bool:
-        return self.phase in (RunPhase.CONCLUDING, RunPhase.RETRYING)
+        return self.phase in (AttemptPhase.CONCLUDING, AttemptPhase.RETRYING)
 
     def is_slow_to_prepare(self, seconds: float) -> bool:
         """Return whether it was received more than `seconds` ago and is still not ready for the engine."""
-        unready = self.phase in (RunPhase.WAITING, RunPhase.PREPARING)
+        unready = self.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
         return unready and time.monotonic() - self.received_at > seconds
 
 

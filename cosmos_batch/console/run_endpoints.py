@@ -11,18 +11,18 @@ from starlette.routing import Route
 from cosmos_batch.console.console import Console
 from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.console.responses import json_response, read_body
-from cosmos_batch.console.run_desk import RunDesk
+from cosmos_batch.console.run_backend import RunBackend
 from cosmos_batch.console.run_records import LogLines, NoContent, ResumeRequest, RetryRequest
 
 _RUNS = 50
 
 
-class RunAnswers:
+class RunEndpoints:
     """The endpoints. Those without `async` run in threads."""
 
-    def __init__(self, console: Console, desk: RunDesk) -> None:
+    def __init__(self, console: Console, backend: RunBackend) -> None:
         self._console = console
-        self._desk = desk
+        self._backend = backend
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints."""
@@ -41,14 +41,14 @@ class RunAnswers:
         limit = request.query_params.get("limit", str(_RUNS))
         if not limit.isdecimal() or not 0 < int(limit) <= 10_000:
             raise HTTPException(400, "limit is a number of runs")
-        return json_response(self._desk.runs(int(limit)))
+        return json_response(self._backend.runs(int(limit)))
 
     def overview(self, request: Request) -> Response:
-        return json_response(self._desk.overview(request.path_params["run"]))
+        return json_response(self._backend.overview(request.path_params["run"]))
 
     def compare(self, request: Request) -> Response:
         by: Literal["id", "input"] = "input" if request.query_params.get("by") == "input" else "id"
-        return json_response(self._desk.compare(request.path_params["run"], request.path_params["other"], by))
+        return json_response(self._backend.compare(request.path_params["run"], request.path_params["other"], by))
 
     def log(self, request: Request) -> Response:
         """Return what a worker has logged about an item of a run."""
@@ -56,16 +56,16 @@ class RunAnswers:
         document = view.details.document(request.path_params["item"]) if view else None
         if document is None:
             raise HTTPException(404, "There is no such item, or not any more.")
-        return json_response(LogLines(lines=self._desk.log(document.job_id)))
+        return json_response(LogLines(lines=self._backend.log(document.job_id)))
 
     async def cancel(self, request: Request) -> Response:
         await read_body(request, NoContent)
-        await to_thread.run_sync(self._desk.cancel, request.path_params["run"])
+        await to_thread.run_sync(self._backend.cancel, request.path_params["run"])
         return Response(status_code=204)
 
     async def resume(self, request: Request) -> Response:
         body = await read_body(request, ResumeRequest)
-        await to_thread.run_sync(self._desk.resume, request.path_params["run"], body.max_dollars)
+        await to_thread.run_sync(self._backend.resume, request.path_params["run"], body.max_dollars)
         return Response(status_code=204)
 
     async def retry(self, request: Request) -> Response:
@@ -75,8 +75,8 @@ class RunAnswers:
     def _retry(self, run: str, selection: ChosenDocuments | None) -> Response:
         view = self._console.view(run)
         if selection is None or view is None:
-            return json_response(self._desk.retry(run, []))
+            return json_response(self._backend.retry(run, []))
         failed = [row.item for row in view.selected(selection) if row.kind == "error"]
         if not failed:
             raise HTTPException(409, "None of the selected items has failed.")
-        return json_response(self._desk.retry(run, failed))
+        return json_response(self._backend.retry(run, failed))

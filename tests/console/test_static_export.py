@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli.main import main
-from cosmos_batch.console.export import Export
 from cosmos_batch.console.redaction import redact
+from cosmos_batch.console.static_export import StaticExport
 from tests.support import media_files
 from tests.support.browser import opened_view
 from tests.support.console_documents import write_answer
@@ -47,7 +47,7 @@ def folder(path: Path) -> Path:
 def test_an_export_with_media(tmp_path: Path) -> None:
     source, target, said = folder(tmp_path / "source"), tmp_path / "page", list[str]()
     with opened_view(source) as view:
-        export = Export(view)
+        export = StaticExport(view)
         assert export.documents == 2
         assert export.media_size() == (2, sum((source / name).stat().st_size for name in ("clip.avi", "red.png")))
         export.write(target, True, said.append)

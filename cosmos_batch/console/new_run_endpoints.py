@@ -8,18 +8,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cosmos_batch.console.console import Console
-from cosmos_batch.console.new_records import NewRun
+from cosmos_batch.console.new_run_records import NewRun
 from cosmos_batch.console.responses import json_response, read_body
-from cosmos_batch.console.run_desk import RunDesk
+from cosmos_batch.console.run_backend import RunBackend
 from cosmos_batch.console.run_records import NoContent
 
 
-class NewAnswers:
+class NewRunEndpoints:
     """The endpoints. Those without `async` run in threads."""
 
-    def __init__(self, console: Console, desk: RunDesk) -> None:
+    def __init__(self, console: Console, backend: RunBackend) -> None:
         self._console = console
-        self._desk = desk
+        self._backend = backend
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints."""
@@ -31,7 +31,7 @@ class NewAnswers:
         ]
 
     def form(self, _: Request) -> Response:
-        return json_response(self._desk.form())
+        return json_response(self._backend.form())
 
     async def drop(self, request: Request) -> Response:
         """Take a file, whose name comes with the URL and whose content is the body."""
@@ -44,8 +44,8 @@ class NewAnswers:
     async def plan(self, request: Request) -> Response:
         asked = await read_body(request, NewRun)
         folder = None if asked.dropped is None else self._console.dropped.path(asked.dropped)
-        return json_response(await to_thread.run_sync(self._desk.plan, asked, folder))
+        return json_response(await to_thread.run_sync(self._backend.plan, asked, folder))
 
     async def start(self, request: Request) -> Response:
         await read_body(request, NoContent)
-        return json_response(await to_thread.run_sync(self._desk.start, request.path_params["plan"]))
+        return json_response(await to_thread.run_sync(self._backend.start, request.path_params["plan"]))

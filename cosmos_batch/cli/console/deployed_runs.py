@@ -9,9 +9,9 @@ import click
 
 from cosmos_batch.cli.console.compare_runs import compare_runs
 from cosmos_batch.cli.console.live_run import LiveRuns
-from cosmos_batch.cli.console.new_form import new_form
-from cosmos_batch.cli.console.new_runs import NewRuns
+from cosmos_batch.cli.console.run_form import run_form
 from cosmos_batch.cli.console.run_lines import actions_of, run_line
+from cosmos_batch.cli.console.run_planner import RunPlanner
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall, explain
 from cosmos_batch.cli.runs.comparison import KeyKind
@@ -21,8 +21,8 @@ from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.worker_log import worker_events
-from cosmos_batch.console.new_records import NewForm, NewRun, PlanShown
-from cosmos_batch.console.run_desk import RefusalError
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
+from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
 
@@ -40,7 +40,7 @@ class DeployedRuns:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._live = LiveRuns(deployment)
-        self._new = NewRuns(deployment)
+        self._new = RunPlanner(deployment)
 
     def runs(self, limit: int) -> RunList:
         with refusals():
@@ -89,8 +89,8 @@ class DeployedRuns:
             lines = (str(event["message"]) for event in worker_events(self._deployment, row.worker))
             return [line for line in lines if job in line][-LOG_LINES:]
 
-    def form(self) -> NewForm:
-        return new_form(self._deployment)
+    def form(self) -> NewRunForm:
+        return run_form(self._deployment)
 
     def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
         with refusals():

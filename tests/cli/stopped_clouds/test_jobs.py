@@ -10,7 +10,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.job import Job
 from tests.cli.commands.test_jobs import put_document
 from tests.cli.conftest import FakeStepFunctions
-from tests.cli.kept.conftest import ENDPOINT, Cloud
+from tests.cli.stopped_clouds.conftest import ENDPOINT, Cloud
 from tests.cli.test_job_snapshot import run_through
 
 

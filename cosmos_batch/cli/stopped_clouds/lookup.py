@@ -7,14 +7,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cosmos_batch.cli import deployment as deployments
-from cosmos_batch.cli.cloud import default_home
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.kept.jobs import KeptJobs
-from cosmos_batch.cli.kept.objects import KeptObjects
-from cosmos_batch.cli.kept.runs import KeptRuns
+from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.stored_run import no_such_run
+from cosmos_batch.cli.stopped_clouds.jobs import KeptJobs
+from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
+from cosmos_batch.cli.stopped_clouds.runs import KeptRuns
 
 
 @dataclass(frozen=True)

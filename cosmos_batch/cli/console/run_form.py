@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.console.new_records import FormField, NewForm, PipelineChoice, TaskChoice
+from cosmos_batch.console.new_run_records import FormField, NewRunForm, PipelineChoice, TaskChoice
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.tasks import TASKS
@@ -16,10 +16,10 @@ _ELSEWHERE = {"task"}  # has a place of its own in the form
 _FILES = {"actionPath"}  # files are named on the command line
 
 
-def new_form(deployment: Deployment) -> NewForm:
+def run_form(deployment: Deployment) -> NewRunForm:
     """Return what a run of this deployment can be made of."""
     found = [pipeline for name in deployment.pipelines if (pipeline := pipeline_named(name)) is not None]
-    return NewForm(
+    return NewRunForm(
         pipelines=[PipelineChoice(id=one.id, model=one.model, surface=one.surface) for one in found],
         tasks=[TaskChoice(name=task.name, example=task.example, medium=task.medium) for task in TASKS.values()],
         fields={"reasoner": form_fields(Parameters), "generator": form_fields(GenerationParameters)},

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.kept import runs
-from cosmos_batch.cli.kept.lookup import kept_here
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.stopped_clouds import runs
+from cosmos_batch.cli.stopped_clouds.lookup import kept_here
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.state import ItemEnd
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.commands.test_jobs import in_its_sleep
 from tests.cli.conftest import FakeStepFunctions
-from tests.cli.kept.conftest import Cloud
+from tests.cli.stopped_clouds.conftest import Cloud
 from tests.support.run_objects import PIPELINE, answered, failed, put_run
 
 DOCUMENT = "s3://assets/a_CosmosReason.json"

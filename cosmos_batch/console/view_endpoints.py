@@ -13,7 +13,7 @@ from starlette.routing import Route
 from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.console import Console
 from cosmos_batch.console.details import first_video
-from cosmos_batch.console.exporting import EXPORTS
+from cosmos_batch.console.export_archives import EXPORTS
 from cosmos_batch.console.media_facts import read_facts
 from cosmos_batch.console.pictures import PICTURE_SIDE, SHEET_FRAMES, write_frame_sheet, write_poster
 from cosmos_batch.console.records import ExportMade, ExportRequest, Query
@@ -25,7 +25,7 @@ _ROWS = 200  # of one answer, at most
 _PICTURES = 2  # made at the same time
 
 
-class ViewAnswers:
+class ViewEndpoints:
     """The endpoints. Those without `async` run in threads."""
 
     def __init__(self, console: Console) -> None:

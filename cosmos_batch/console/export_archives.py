@@ -6,8 +6,8 @@ import zipfile
 from pathlib import Path
 from threading import Lock
 
-from cosmos_batch.console.export import Export
 from cosmos_batch.console.records import ExportMade
+from cosmos_batch.console.static_export import StaticExport
 from cosmos_batch.console.view import View
 from cosmos_batch.contract.error import Failure
 
@@ -15,7 +15,7 @@ EXPORTS = "/api/exports"
 _KEPT = 3  # archives that can still be saved
 
 
-class Exports:
+class ExportArchives:
     """Makes one archive at a time, in a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class Exports:
             name = f"{secrets.token_hex(8)}.zip"
             page = self._folder / name.removesuffix(".zip")
             try:
-                Export(view, items).write(page, with_media, lambda _: None)
+                StaticExport(view, items).write(page, with_media, lambda _: None)
                 _archive(page, self._folder / name, f"{view.scan.state().title}-page")
             finally:
                 shutil.rmtree(page, ignore_errors=True)

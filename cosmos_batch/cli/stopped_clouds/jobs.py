@@ -9,7 +9,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.job_result import JobResult, read_job_result
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import JobFilter, JobSummary, recent_jobs
-from cosmos_batch.cli.kept.objects import KeptObjects
+from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import FINAL
 

@@ -1,4 +1,4 @@
-"""Sweep the runs that have not ended: answer shards whose last answer was lost, and count what was never counted."""
+"""Reconcile runs with their jobs: count items whose end nobody counted, and answer shards that are complete."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +26,8 @@ NEVER_DELIVERED = Error(
 )
 
 
-def sweep_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
-    """Sweep every run that has not ended. A fault with one run does not keep the others from being swept.
+def reconcile_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
+    """Reconcile every run that has not ended. A fault with one run does not keep the others from it.
 
     `queue_urls` are the queues of the enabled pipelines, by the pipeline's id.
     """
@@ -36,18 +36,18 @@ def sweep_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None
         try:
             for shard in runs.in_flight(run):
                 if shard.task_tokens:
-                    _sweep_shard(run, shard, ShardSweep(shard, table, bucket, queue_urls))
+                    _reconcile_shard(run, shard, ShardReconciliation(shard, table, bucket, queue_urls))
         except Exception as fault:
-            log_fault("run not swept", fault, run=run.id)
+            log_fault("run not reconciled", fault, run=run.id)
 
 
-def _sweep_shard(run: RunRow, shard: ShardRow, stalled: "ShardSweep") -> None:
+def _reconcile_shard(run: RunRow, shard: ShardRow, stalled: "ShardReconciliation") -> None:
     """Answer a shard that is complete or whose run has stopped; count what is missing in a stalled one."""
     if shard.state == "RUNNING" and not shard.complete and not run.stops and _is_stalled(shard):
         shard = stalled.recount()
     if shard.complete or run.stops:
         answer_shards([shard])
-        log("shard answered by the sweep", run=shard.run, shard=shard.shard)
+        log("shard answered by reconciliation", run=shard.run, shard=shard.shard)
 
 
 def _is_stalled(shard: ShardRow) -> bool:
@@ -55,7 +55,7 @@ def _is_stalled(shard: ShardRow) -> bool:
     return datetime.now(UTC) - counted_at >= STALLED
 
 
-class ShardSweep:
+class ShardReconciliation:
     """Looks at each item of one shard that has not ended."""
 
     def __init__(self, shard: ShardRow, table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
@@ -79,7 +79,7 @@ class ShardSweep:
         numbered = zip(missing, looked, strict=True)
         ends = {index: found for (index, _), found in numbered if isinstance(found, ItemEnd)}
         if ends:
-            log("counted by the sweep", run=shard.run, shard=shard.shard, items=len(ends))
+            log("items counted by reconciliation", run=shard.run, shard=shard.shard, items=len(ends))
             return self._runs.count(shard.run, shard.shard, ends) or shard
         self._runs.looked_at(shard.run, shard.shard)
         return shard
@@ -119,4 +119,4 @@ class ShardSweep:
         """Send jobs of which nobody has noted that they were sent; not where their pipeline is not enabled."""
         if unsent and self._queue_url is not None:
             send_jobs(self._queue_url, self._objects.request(), unsent, self._jobs)
-            log("sent by the sweep", run=self._shard.run, shard=self._shard.shard, items=len(unsent))
+            log("items sent by reconciliation", run=self._shard.run, shard=self._shard.shard, items=len(unsent))

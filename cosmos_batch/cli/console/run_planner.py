@@ -11,7 +11,7 @@ from threading import Lock
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.commands.runs.start import command
-from cosmos_batch.cli.console.new_form import form_fields
+from cosmos_batch.cli.console.run_form import form_fields
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.checkup import check_up, finding_lines
 from cosmos_batch.cli.doctor.findings import Verdict
@@ -21,7 +21,7 @@ from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.run_request import read_run_spec
-from cosmos_batch.console.new_records import NewRun, PlanShown
+from cosmos_batch.console.new_run_records import NewRun, PlanShown
 from cosmos_batch.console.run_records import Started
 from cosmos_batch.contract.parameters import NAMES, Parameters
 
@@ -35,8 +35,8 @@ class _Plan:
     dropped: Path | None
 
 
-class NewRuns:
-    """Plans of runs. The last one is kept, until it is started or another one is made."""
+class RunPlanner:
+    """Plans runs and starts them. It keeps the last plan, until that is started or another one is made."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment

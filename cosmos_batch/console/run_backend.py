@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from cosmos_batch.console.new_records import NewForm, NewRun, PlanShown
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 
 
@@ -12,7 +12,7 @@ class RefusalError(Exception):
     """Something cannot be done, for a reason that the person is told, with what to do about it."""
 
 
-class RunDesk(Protocol):
+class RunBackend(Protocol):
     """The runs of a deployment. Every method raises RefusalError where it cannot do what it is asked for."""
 
     def runs(self, limit: int) -> RunList:
@@ -36,7 +36,7 @@ class RunDesk(Protocol):
     def log(self, job: str) -> list[str]:
         """Return the lines that a worker has logged about the job of an item."""
 
-    def form(self) -> NewForm:
+    def form(self) -> NewRunForm:
         """Return what a new run can be made of."""
 
     def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cosmos_batch.cli.console.new_form import form_fields
+from cosmos_batch.cli.console.run_form import form_fields
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.generation.parameters import GenerationParameters
