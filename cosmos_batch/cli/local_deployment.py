@@ -13,7 +13,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import synthesis
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.input_checks import is_generator
+from cosmos_batch.cli.input_checks import chosen_reasoner, is_generator, is_reasoner
 from cosmos_batch.cli.local_cloud import default_home, start_local_cloud
 from cosmos_batch.cli.messages import detail, inform
 from cosmos_batch.cli.model_access import inform_of_stand_ins
@@ -26,20 +26,26 @@ def clients(cloud: LocalCloud) -> deployments.Clients:
 
 
 def local_deployment(
-    pool: Pool, config_file: Callable[[], Path], reuse: bool = True, generates: bool = False
+    pool: Pool,
+    config_file: Callable[[], Path],
+    reuse: bool = True,
+    generates: bool = False,
+    pipeline: str | None = None,
 ) -> AbstractContextManager[Deployment]:
     """Return a deployment on this machine for the length of a block.
 
-    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. For a
-    command that `generates`, a generator must be deployed there.
+    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. A
+    generator must be deployed there for a command that `generates`, a reasoner for another; where the demo's model
+    stands in for that reasoner, which is `pipeline` or the smallest, this is said.
     Otherwise that configuration is deployed to a cloud of this command's own, which ends with the block. Nothing is
     ever deployed to a cloud that runs already: a person has chosen what runs there, or it belongs to another command.
     """
     running = LocalCloud.find(default_home())
     deployment = _deployment_on(running) if reuse and running and running.standing else None
-    if deployment and (not generates or any(map(is_generator, deployment.pipelines))):
+    if deployment and any(map(is_generator if generates else is_reasoner, deployment.pipelines)):
         inform("Using the local cloud that runs already, as it stands")
-        inform_of_stand_ins(deployment, deployment.pipelines)
+        if not generates:
+            inform_of_stand_ins(deployment, [chosen_reasoner(pipeline, deployment.pipelines)])
         return nullcontext(deployment)
     return _own_deployment(config_file(), pool, running)
 

@@ -1,6 +1,5 @@
 """Save results by `--output` and `--force`, which have the same meaning in every command."""
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cosmos_batch.cli.command_line import option
-from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.errors import CliError, WrongCall, file_problem
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -84,12 +83,19 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
         raise WrongCall(f"{path} exists.", "--force replaces it; or name another --output.")
     folder = path if target.is_folder else path.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _try_to_create(folder.resolve())
     except OSError as error:
-        raise WrongCall(f"--output {output} cannot be written: {error}.", "Name another folder.") from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise WrongCall(f"--output {output} cannot be written: no permission for {folder}.", "Name another folder.")
+        raise WrongCall(
+            f"--output {output} cannot be written: {file_problem(error)}.", "Name another folder."
+        ) from error
     return target
+
+
+def _try_to_create(folder: Path) -> None:
+    """Raise OSError if a folder cannot be written or created. Nothing stays: the command may still be refused."""
+    existing = next(above for above in (folder, *folder.parents) if above.exists())
+    with tempfile.TemporaryDirectory(dir=existing, prefix=".cosmos-batch-") as scratch:
+        (Path(scratch) / folder.relative_to(existing)).mkdir(parents=True, exist_ok=True)
 
 
 def _is_same(first: Path, second: Path) -> bool:

@@ -1,11 +1,15 @@
 """The lines that a worker has logged."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import log_stream
+
+_SHOWN_APART = ("time", "level", "logger", "message", "error", "code", "frames", "cause")
 
 
 def worker_events(deployment: Deployment, worker: str) -> Iterator[dict[str, Any]]:
@@ -26,3 +30,35 @@ def worker_events(deployment: Deployment, worker: str) -> Iterator[dict[str, Any
         if following == token or not page["events"]:
             return
         token = following
+
+
+def readable_lines(event: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a log event as a person reads it: time, level and message, then an exception with its cause.
+
+    A line that is not JSON, such as one of an engine's server, is yielded as it is, after its time.
+    """
+    try:
+        fields = json.loads(event["message"])
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        fields = {"message": event["message"]}
+    moment = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
+    more = "".join(f"  {name}={_as_text(value)}" for name, value in fields.items() if name not in _SHOWN_APART)
+    yield f"{moment:%Y-%m-%d %H:%M:%S}  {fields.get('level', ''):7}  {fields.get('message', '')}{more}"
+    yield from _error_lines(fields, "")
+
+
+def _error_lines(fields: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield an exception's type, its code and where it was raised, then the same of its cause."""
+    described = " ".join(str(fields[name]) for name in ("error", "code") if fields.get(name))
+    if described:
+        yield f"    {prefix}{described}"
+    for frame in fields.get("frames", []):
+        yield f"      {frame}"
+    if fields.get("cause"):
+        yield from _error_lines(fields["cause"], "caused by ")
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

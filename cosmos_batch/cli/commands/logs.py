@@ -9,15 +9,17 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.json_lines import print_line
-from cosmos_batch.cli.worker_log import worker_events
+from cosmos_batch.cli.worker_log import readable_lines, worker_events
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch logs ID", "cosmos-batch logs ID --all"])
 @click.argument("id")
 @option("--all", "all_lines", is_flag=True, help="Print all lines of the worker, also those on other jobs.")
-@option("--json", "as_json", is_flag=True, help="Print each line as a JSON object with time and message.")
+@option(
+    "--json", "as_json", is_flag=True, help="Print the lines as they were logged, each in a JSON object with its time."
+)
 def command(id: str, all_lines: bool, as_json: bool) -> int:
-    """Print the lines that a job's last worker has logged about it, oldest first."""
+    """Print what a job's last worker has logged about it, oldest first, with times in UTC."""
     deployment = deployments.find()
     execution, row = find_job(deployment, id)
     if row is None or row.worker is None:
@@ -32,5 +34,5 @@ def command(id: str, all_lines: bool, as_json: bool) -> int:
             moment = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
             print_line(time=moment.isoformat(timespec="milliseconds"), message=event["message"])
         else:
-            print(event["message"])
+            print("\n".join(readable_lines(event)))
     return 0

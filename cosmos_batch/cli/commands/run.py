@@ -88,7 +88,10 @@ def command(
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
     config_file = partial(_config_file, pipeline, changes)
-    with process_pool() as pool, local_deployment(pool, config_file, reuse=not changes) as deployment:
+    with (
+        process_pool() as pool,
+        local_deployment(pool, config_file, reuse=not changes, pipeline=pipeline) as deployment,
+    ):
         if are_many:
             question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
             further = with_uploaded_inputs(Uploads(deployment), request).parameters.more_inputs

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, time
 from types import SimpleNamespace
@@ -444,19 +445,30 @@ def test_logs_are_the_lines_of_the_jobs_worker_about_it(
     logs = deployment.clients("logs")
     logs.create_log_group(logGroupName="/aws/batch/job")
     logs.create_log_stream(logGroupName="/aws/batch/job", logStreamName="w/default/1")
-    lines = ['{"message": "loaded"}', f'{{"message": "answered", "job": "{job.job_id}"}}']
-    events = [{"timestamp": int(time() * 1000) + number, "message": line} for number, line in enumerate(lines)]
+    cause = {"error": "ClientError", "code": "AccessDenied", "frames": ["s3.py:7 put"]}
+    failed = {"level": "ERROR", "message": "not stored", "jobId": job.job_id, "error": "OSError", "cause": cause}
+    lines = ["Loading weights: 100%", '{"level": "INFO", "message": "loaded", "seconds": 2.5}', json.dumps(failed)]
+    began = int(time()) * 1000
+    events = [{"timestamp": began, "message": line} for line in lines]
     logs.put_log_events(logGroupName="/aws/batch/job", logStreamName="w/default/1", logEvents=events)
     batch = SimpleNamespace(describe_jobs=lambda **_: {"jobs": [{"container": {"logStreamName": "w/default/1"}}]})
     clients = deployment.clients
     object.__setattr__(deployment, "clients", lambda service: batch if service == "batch" else clients(service))
     assert main(["logs", job.job_id]) == 0
-    assert capsys.readouterr().out.splitlines() == lines[1:]
+    at = f"{datetime.fromtimestamp(began / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    of_job = [
+        f"{at}  ERROR    not stored  jobId={job.job_id}",
+        "    OSError",
+        "    caused by ClientError AccessDenied",
+        "      s3.py:7 put",
+    ]
+    assert capsys.readouterr().out.splitlines() == of_job
     assert main(["logs", job.job_id, "--all"]) == 0
-    assert capsys.readouterr().out.splitlines() == lines
+    of_worker = [f"{at}           Loading weights: 100%", f"{at}  INFO     loaded  seconds=2.5"]
+    assert capsys.readouterr().out.splitlines() == [*of_worker, *of_job]
     assert main(["logs", job.job_id, "--json"]) == 0
     [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert line["message"] == lines[1] and line["time"].endswith("+00:00")
+    assert line["message"] == lines[2] and line["time"].endswith("+00:00")
     batch.describe_jobs = lambda **_: {"jobs": []}
     assert main(["logs", job.job_id]) == 1
     assert "a week after its end" in capsys.readouterr().err

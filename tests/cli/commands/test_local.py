@@ -106,7 +106,7 @@ def test_a_running_cloud_is_used_as_it_stands(clouds: dict[str, Any], capsys: py
     assert "runs already" in capsys.readouterr().err
 
 
-def test_a_standing_cloud_without_a_generator_is_not_used_to_generate(
+def test_a_standing_cloud_is_used_for_what_its_pipelines_can_do(
     clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clouds["running"] = Cloud()
@@ -115,9 +115,11 @@ def test_a_standing_cloud_without_a_generator_is_not_used_to_generate(
     with local_deployment.local_deployment(POOL, lambda: CONFIG, generates=True):
         assert clouds["deployed"] == [CONFIG]
     deployed.pipelines.append("cosmos3-nano")
-    monkeypatch.setattr(local_deployment, "inform_of_stand_ins", lambda *_: None)
     with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked"), generates=True) as used:
         assert used is deployed
+    deployed.pipelines.remove("cosmos-reason2-2b")
+    with local_deployment.local_deployment(POOL, lambda: CONFIG):
+        assert clouds["deployed"] == [CONFIG, CONFIG], "no reasoner is there to answer"
 
 
 def test_a_standing_cloud_is_left_as_it_is_where_a_model_is_named(clouds: dict[str, Any], tmp_path: Path) -> None:
@@ -223,6 +225,19 @@ def test_it_is_told_where_the_demos_model_answers_in_a_cloud_that_runs(
     with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked")):
         pass
     assert capsys.readouterr().err.count("cosmos-batch/demo-reason answers: a small model") == 1
+
+
+@pytest.mark.parametrize("asked", [{"generates": True}, {"pipeline": "cosmos-reason2-8b"}])
+def test_the_demos_model_is_not_named_to_who_does_not_ask_it(
+    asked: dict[str, Any], clouds: dict[str, Any], deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    clouds["running"] = Cloud()
+    deployment.pipelines.append("cosmos3-nano")
+    monkeypatch.setattr(model_access, "is_stand_in", lambda _, name: name == PIPELINE)
+    with local_deployment.local_deployment(POOL, lambda: pytest.fail("was asked"), **asked):
+        pass
+    assert "runs already" in (said := capsys.readouterr().err) and "demo-reason" not in said
 
 
 def test_up_outlives_its_command_and_a_shell_can_read_it(

@@ -78,15 +78,27 @@ def test_an_answer_that_cannot_be_saved_is_printed_and_the_others_are_saved(
     assert saved(tmp_path / "answers") == {"one.json": "mine", "two.json": 1}
 
 
-@pytest.mark.parametrize("output", ["clip.mp4", "clip.mp4/", "/proc/answers/", "answers.json"])
+@pytest.mark.parametrize("output", ["clip.mp4", "clip.mp4/", "/proc/answers/", f"new/{'x' * 256}/", "answers.json"])
 def test_an_output_that_cannot_be_written_is_refused_before_anything_starts(
     output: str, answers: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`answers.json` is one file, and there are two answers."""
     monkeypatch.setattr(run, "local_deployment", lambda *_, **__: pytest.fail("a cloud was started"))
+    before = sorted(Path.cwd().rglob("*"))
     files = ["clip.mp4", "clip.mp4"] if output == "answers.json" else ["clip.mp4"]
     assert main(["run", *files, "--output", output]) == 2
     assert output in capsys.readouterr().err
+    assert sorted(Path.cwd().rglob("*")) == before, "no empty folder is left"
+
+
+def test_a_call_that_is_refused_leaves_no_empty_folder(
+    answers: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers()
+    monkeypatch.setattr(configuration, "CONFIG", tmp_path / "none.json")
+    monkeypatch.setattr(run, "local_deployment", lambda _, config_file, **__: config_file())
+    assert main(["run", "clip.mp4", "--model", str(tmp_path), "--output", "deep/answers/"]) == 2
+    assert not (tmp_path / "deep").exists()
 
 
 def test_files_that_cannot_be_used_are_left_out_and_the_others_are_answered(
