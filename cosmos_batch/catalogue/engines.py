@@ -7,7 +7,7 @@ container image of a pipeline, the class that a worker creates, and what a gener
 from dataclasses import dataclass
 from typing import Literal
 
-from cosmos_batch.catalogue.generation import MODES
+from cosmos_batch.catalogue.generation import MODES, LossyMode
 from cosmos_batch.catalogue.generator_abilities import (
     ACTIONS,
     COSMOS_GUARDRAIL,
@@ -54,6 +54,8 @@ class RegisteredEngine:
         What a person does to install it outside of its image, as part of a sentence.
     cosmos3_only
         Whether a reasoner runs no models but those of Cosmos 3.
+    lossy
+        The modes of a reasoner that are faster and change its answers. Those of a generator are in `abilities`.
     abilities
         What a generator can do; None for a reasoner. docs/generator-engines.md says what was run and what was read of
         each, in the versions of the images.
@@ -67,6 +69,7 @@ class RegisteredEngine:
     dialect: str = NO_DIALECT
     install_hint: str | None = None
     cosmos3_only: bool = False
+    lossy: tuple[LossyMode, ...] = ()
     abilities: GeneratorAbilities | None = None
 
 
@@ -79,6 +82,7 @@ _ROWS = (
         class_path="cosmos_batch.engines.reasoner.vllm.engine:VllmEngine",
         dialect="cosmos_batch.engines.vllm.dialect:VllmDialect",
         install_hint="on a machine with an NVIDIA GPU, `make vllm` does",
+        lossy=("fp8",),
     ),
     RegisteredEngine(
         name="transformers",

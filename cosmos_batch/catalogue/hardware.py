@@ -31,6 +31,8 @@ PRICES_AS_OF = "us-east-1, On-Demand, as known in November 2026"
 # The share of an instance's memory that the kernel, the ECS agent and Batch's reserve leave for containers.
 USABLE_MEMORY = 0.92
 
+FP8_CAPABILITY = (8, 9)  # the least compute capability of a GPU that multiplies matrices in FP8
+
 
 @dataclass(frozen=True)
 class GpuKind:
@@ -124,6 +126,15 @@ INSTANCE_TYPES = {
     "p5en.48xlarge": InstanceType("H200", 8, 192, 2048, 63.296),
     "p6-b200.48xlarge": InstanceType("B200", 8, 192, 2048, 113.933),
 }
+
+
+def dotted(compute_capability: tuple[int, int]) -> str:
+    """Return a compute capability as NVIDIA writes it.
+
+    >>> dotted((8, 9))
+    '8.9'
+    """
+    return ".".join(map(str, compute_capability))
 
 
 def gpu_kind(product_name: str) -> str | None:

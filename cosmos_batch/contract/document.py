@@ -75,6 +75,10 @@ class ReasonerDocument(Model):
     pipeline: str
     revision: str = Field(description="Commit of the model")
     engine: str = Field(description="Name and version")
+    lossy: list[str] = Field(
+        default_factory=list,
+        description="Modes in which the engine was faster and changed the answer, such as fp8; none by default",
+    )
     finish_reason: Literal["stop", "length"]
     usage: Usage
     timings: dict[str, float] = Field(description="Seconds by phase")
@@ -88,7 +92,7 @@ class ReasonerDocument(Model):
 
     def to_json(self) -> str:
         """Return indented JSON without fields that do not apply, such as `data` without a JSON Schema."""
-        optional = ("reasoning", "notes", "frame_times", "data_error", "input_uri", "question", "attribution")
+        optional = ("reasoning", "notes", "frame_times", "data_error", "input_uri", "question", "lossy", "attribution")
         exclude = {name for name in optional if not getattr(self, name)}
         if self.parameters.json_schema is None:
             exclude.add("data")

@@ -124,6 +124,11 @@ class ReasonerEntry(PipelineEntry):
     endpoint: Endpoint | None = Field(
         default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
     )
+    lossy: LossyModes = Field(
+        default_factory=list,
+        description="Modes that are faster and change the answers: 'fp8' of vLLM, which converts the weights to FP8 as "
+        "it loads them",
+    )
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import explain
-from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.generation.serving import LossyModes, Serving
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
@@ -220,6 +220,9 @@ class WorkerEnvironment(Environment):
     engine: str
     context: int | None = Field(default=None, ge=1, description="Tokens of a request; None: as many as the model takes")
     serving: Serving | None = Field(default=None, description="Of a generator")
+    lossy: LossyModes = Field(
+        default_factory=list, description="Of a reasoner: modes in which the engine is faster and changes the answers"
+    )
     queue_url: str
     state_table: str
     state_bucket: str

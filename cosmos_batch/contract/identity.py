@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from pydantic import Field
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.generation.serving import Serving
@@ -34,13 +36,15 @@ def configuration_digest(
     serving: Serving | None,
     endpoint: Endpoint | None,
     upsampler: Endpoint | None,
+    lossy: Sequence[LossyMode],
 ) -> str:
-    """Return a digest that changes when one of these settings does.
+    """Return a digest that changes when one of these settings does. `lossy` is a reasoner's: `serving` has a
+    generator's.
 
     Settings at their default are left out: a later version may add a setting without changing the digest of those who
     do not use it.
     """
-    settings = {
+    settings: dict[str, object] = {
         "model": model,
         "engine": engine,
         "context": context,
@@ -48,6 +52,8 @@ def configuration_digest(
         "endpoint": endpoint and _settings_of(endpoint),
         "upsampler": upsampler and _settings_of(upsampler),
     }
+    if lossy:
+        settings["lossy"] = sorted(lossy)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

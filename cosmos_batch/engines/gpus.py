@@ -42,6 +42,15 @@ def gpu_here() -> LocalGpu | None:
     return min(gpus, key=lambda gpu: gpu.gib, default=None)
 
 
+def compute_capability() -> tuple[int, int] | None:
+    """Return the least compute capability of the GPUs that this process has; None if the driver does not answer."""
+    try:
+        found = [capability.partition(".") for (capability,) in _query("compute_cap")]
+        return min(((int(major), int(minor)) for major, _, minor in found), default=None)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
 def free_share() -> float:
     """Return the free share of a GPU's memory: that of the fullest GPU, or 1 if the driver does not answer."""
     try:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, STEP_CACHES, input_extensions
-from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import FP8_CAPABILITY, GPUS, INSTANCE_TYPES, dotted
 from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import (
@@ -82,7 +82,9 @@ def _entry_problems(config: Config) -> Iterator[str]:
 
 def check_entry(entry: ReasonerEntry | GeneratorEntry, pipeline: Pipeline) -> None:
     """Raise ValueError if a worker of the pipeline cannot run as configured. The message begins with the field."""
-    if isinstance(entry, GeneratorEntry):
+    if isinstance(entry, ReasonerEntry):
+        _refuse_lossy_reasoner(entry, pipeline)
+    else:
         _check_generator(entry, pipeline)
         if entry.enabled:
             pipeline = planned_pipeline(entry, pipeline)
@@ -108,6 +110,28 @@ def _check_instance_types(entry: PipelineEntry, pipeline: Pipeline) -> None:
     vcpus = worker_resources(pipeline, types).vcpus
     if entry.max_vcpus < vcpus:
         raise ValueError(f"{key}.maxVCpus: {entry.max_vcpus} holds no worker; allowed: {vcpus} or more")
+
+
+def _refuse_lossy_reasoner(entry: ReasonerEntry, pipeline: Pipeline) -> None:
+    """Raise ValueError for a lossy mode that the engine lacks, and for FP8 on GPUs that do not multiply in it.
+
+    'auto' has no such mode: it becomes Transformers where there is no GPU.
+    """
+    key = f"{pipeline.config_key}.lossy"
+    for mode in entry.lossy:
+        able = [engine.name for engine in ENGINES.values() if mode in engine.lossy]
+        if entry.engine not in able:
+            use = f"use engine {' or '.join(able)}, or leave {mode} out" if able else f"leave {mode} out"
+            raise ValueError(f"{key}: {entry.engine} has no {mode}; {use}")
+    if "fp8" not in entry.lossy:
+        return
+    for name in choose_instance_types(entry, pipeline).names:
+        gpu = INSTANCE_TYPES[name].gpu
+        if (capability := GPUS[gpu].compute_capability) < FP8_CAPABILITY:
+            raise ValueError(
+                f"{key}: fp8 needs a GPU of compute capability {dotted(FP8_CAPABILITY)} or later, and {name} has {gpu} "
+                f"({dotted(capability)}); set instanceTypes without it"
+            )
 
 
 def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:

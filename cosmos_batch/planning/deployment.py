@@ -1,10 +1,11 @@
 """Work out what a configuration deploys: each enabled pipeline with its engine, image, GPUs and instance types."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE, FASTEST_GENERATOR, Image, guardrail_models, image_for
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
+from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, LossyMode
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
@@ -15,6 +16,7 @@ from cosmos_batch.contract.entries import (
     GeneratorEntry,
     PipelineEntries,
     PipelineEntry,
+    ReasonerEntry,
     parse_extensions,
 )
 from cosmos_batch.contract.generation.serving import ParallelPlans, Serving
@@ -33,7 +35,7 @@ class EnabledPipeline:
 
     `instance_types` are in the order of preference. `default_fallbacks` are those of them that the catalogue adds
     because the configuration names no fallbacks, and `left_out_types` the catalogue's fallbacks for which the job queue
-    has no room.
+    has no room. `lossy` are a reasoner's modes; those of a generator are in `serving`.
     """
 
     pipeline: Pipeline
@@ -50,6 +52,7 @@ class EnabledPipeline:
     priority: int = 0
     warm_instances: int = 0
     serving: Serving | None = None
+    lossy: Sequence[LossyMode] = ()
     endpoint: Endpoint | None = None
     upsampler: Endpoint | None = None
 
@@ -70,7 +73,7 @@ class EnabledPipeline:
         model = self.model if self.endpoint is None else self.endpoint.model or self.endpoint.url
         of_model = model if self.revision == MAIN else f"{model}@{self.revision}"
         digest = configuration_digest(
-            of_model, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler
+            of_model, self.engine, self.pipeline.context, self.serving, self.endpoint, self.upsampler, self.lossy
         )
         commit = self.revision if is_commit(self.revision) else None
         return Identity(model=model, revision=commit, engine=self.engine, configuration=digest)
@@ -139,6 +142,7 @@ def _enabled_pipeline(config: Config, entries: PipelineEntries, pipeline: Pipeli
         priority=entry.priority,
         warm_instances=config.cosmos.warm_instance_count if config.cosmos.use_warm_instances else 0,
         serving=serving,
+        lossy=entry.lossy if isinstance(entry, ReasonerEntry) else (),
         endpoint=entry.endpoint,
         upsampler=upsampler,
     )

@@ -64,8 +64,8 @@ def engine_for(environment: WorkerEnvironment, clients: Clients) -> Engine:
         engine = create_engine(environment.engine)
         if environment.serving is not None and isinstance(engine, GuardrailEngine):
             engine.guardrails = environment.serving.guardrails
-        if environment.serving is not None and isinstance(engine, LossyEngine):
-            engine.lossy = environment.serving.lossy
+        if isinstance(engine, LossyEngine):
+            engine.lossy = environment.lossy if environment.serving is None else environment.serving.lossy
         return engine
     key = EndpointKey(environment.endpoint.api_key_secret_arn, clients).read
     if environment.serving is None:

@@ -21,6 +21,9 @@ UNVERIFIED = (
 )
 NOISE = "The weights are random: the output is noise. It only shows how a job runs."
 LOSSY = "Made with {}: faster, and not what the exact engine makes. Its quality has not been evaluated."
+LOSSY_ANSWER = (
+    "Answered with {}: faster, and not always what the model answers without it. Its quality has not been evaluated."
+)
 _CUT = "\n[...]\n"
 
 
@@ -39,6 +42,7 @@ def reasoner_document(
     """
     assert job.prompt is not None and job.user_prompt is not None, "`prepare` has read both"
     timings = {**_total(job), **timings, **answer.timings}
+    lossy = _lossy(model)
     return ReasonerDocument(
         model=model.stored.model,
         model_size=size_of(model.stored.model),
@@ -49,7 +53,7 @@ def reasoner_document(
         result=answer.text,
         job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
         reasoning=answer.reasoning,
-        notes=[*file_notes, *answer.notes],
+        notes=[*file_notes, *answer.notes, *([LOSSY_ANSWER.format(" and ".join(lossy))] if lossy else [])],
         frame_times=answer.frame_times,
         data=answer.data,
         data_error=answer.data_error,
@@ -59,6 +63,7 @@ def reasoner_document(
         pipeline=job.pipeline,
         revision=model.stored.commit,
         engine=model.engine.name,
+        lossy=lossy,
         finish_reason=answer.finish_reason,
         usage=answer.usage,
         timings=timings,

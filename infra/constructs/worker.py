@@ -122,6 +122,7 @@ def _environment(
         configuration=pipeline.identity.configuration,
         context=pipeline.pipeline.context,
         serving=pipeline.serving,
+        lossy=list(pipeline.lossy),
         queue_url=queue.queue_url,
         state_table=storage.table.table_name,
         state_bucket=storage.state.bucket_name,

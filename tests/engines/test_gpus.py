@@ -43,6 +43,17 @@ def test_the_kind_of_gpu_is_that_with_least_memory(driver: Path, output: str, gp
     assert gpus.gpu_here() == gpu
 
 
+@pytest.mark.parametrize(
+    ("output", "capability"),
+    [("9.0\n9.0\n", (9, 0)), ("12.0\n8.6\n", (8, 6)), ("10.0\n8.9\n", (8, 9)), ("[N/A]\n", None), ("", None)],
+)
+def test_the_compute_capability_is_that_of_the_oldest_gpu(
+    driver: Path, output: str, capability: tuple[int, int] | None
+) -> None:
+    driver.write_text(output)
+    assert gpus.compute_capability() == capability
+
+
 def test_without_a_driver_all_memory_counts_as_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus.free_share() == 1.0 and gpus.gpu_here() is None

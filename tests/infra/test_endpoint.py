@@ -1,4 +1,7 @@
-"""The worker of a pipeline with a remote model server gets its address, and may read that server's key alone."""
+"""The worker of a pipeline with a remote model server gets its address, and may read that server's key alone.
+
+A worker that loads its model gets the lossy modes of its engine.
+"""
 
 import json
 from pathlib import Path
@@ -21,7 +24,7 @@ ENDPOINT = {"url": "https://nim.example.com/v1", "apiKeySecretArn": SECRET, "api
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     models = {
         "reason2B": {"enabled": True, "engine": "endpoint", "endpoint": ENDPOINT},
-        "reason8B": {"enabled": True},
+        "reason8B": {"enabled": True, "engine": "vllm", "lossy": ["fp8"]},
     }
     generators = {
         "enabled": True,
@@ -34,14 +37,23 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return Assembly(synthesize(config, outdir))
 
 
-def test_the_worker_has_the_address_of_its_server(assembly: Assembly) -> None:
-    definition = assembly.one("Pipelines", "Batch::JobDefinition", "cosmosreason22b")
+def environment_of(assembly: Assembly, worker: str) -> WorkerEnvironment:
+    definition = assembly.one("Pipelines", "Batch::JobDefinition", worker)
     variables = {
         variable["Name"]: resolve(variable["Value"]) for variable in definition["ContainerProperties"]["Environment"]
     }
-    environment = WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
+    return WorkerEnvironment.read({**variables, "AWS_BATCH_JOB_ID": "a-job"})
+
+
+def test_the_worker_has_the_address_of_its_server(assembly: Assembly) -> None:
+    environment = environment_of(assembly, "cosmosreason22b")
     assert environment.engine == "endpoint" and environment.endpoint is not None
     assert ENDPOINT.items() <= environment.endpoint.model_dump().items()
+
+
+def test_a_worker_has_the_lossy_modes_of_its_pipeline_alone(assembly: Assembly) -> None:
+    assert environment_of(assembly, "cosmosreason28b").lossy == ["fp8"]
+    assert environment_of(assembly, "cosmosreason22b").lossy == []
 
 
 def test_it_alone_may_read_the_key(assembly: Assembly) -> None:

@@ -158,6 +158,14 @@ def test_cuda_12_is_accepted_for_engines_that_support_the_models() -> None:
         assert len(enabled_pipelines(parse_config(text))) == 1
 
 
+def test_fp8_of_a_reasoner_is_off_by_default_and_reaches_workers_and_identity() -> None:
+    (usual,) = enabled_pipelines(parse_config(with_2b(engine="vllm", instanceTypes=["g6e.2xlarge"])))
+    (fp8,) = enabled_pipelines(parse_config(with_2b(engine="vllm", instanceTypes=["g6e.2xlarge"], lossy=["fp8"])))
+    assert list(usual.lossy) == [] and list(fp8.lossy) == ["fp8"]
+    assert fp8.identity.configuration != usual.identity.configuration, "an answer in FP8 is no answer in 16-bit"
+    assert fp8.resources == usual.resources, "vLLM converts weights that it has loaded whole"
+
+
 def test_an_endpoint_belongs_to_one_pipeline() -> None:
     [enabled] = enabled_pipelines(parse_config(with_key()))
     assert enabled.endpoint is not None and enabled.endpoint.url == "https://a/v1"

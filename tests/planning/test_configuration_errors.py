@@ -60,6 +60,14 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         ),
         (with_2b(fallbackInstanceTypes=["p4d"]), ["fallbackInstanceTypes[0]", "p4d", "g6e.12xlarge"]),
         (with_nano(engine="transformers"), ["nano16B.engine", "transformers", "diffusers"]),
+        (with_2b(lossy=["fp8"]), ["reason2B.lossy: auto has no fp8; use engine vllm, or leave fp8 out"]),
+        (with_2b(engine="my.module:Engine", lossy=["fp8"]), ["reason2B.lossy: my.module:Engine has no fp8"]),
+        (with_2b(engine="vllm", lossy=["stepCache"]), ["reason2B.lossy: vllm has no stepCache; leave stepCache out"]),
+        (with_2b(engine="vllm", lossy=["fp8", "fp8"]), ["reason2B.lossy", "names a mode twice"]),
+        (
+            with_2b(engine="vllm", lossy=["fp8"]),
+            ["reason2B.lossy: fp8 needs a GPU of compute capability 8.9 or later", "g5.12xlarge has A10G (8.6)"],
+        ),
         (
             with_cosmos(modelsReason={"reasonSuper": {"instanceTypes": ["g5.12xlarge"]}}),
             ["reasonSuper.instanceTypes", "24 GB per GPU", "4 x 48 GB"],

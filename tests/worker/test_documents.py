@@ -1,15 +1,27 @@
 """The log lines of a document are limited in length, and its notes tell of misnamed files."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.document import JOB_LOGS_LIMIT
+from cosmos_batch.contract.environment import WorkerEnvironment
+from cosmos_batch.worker.assembly import engine_for
+from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.documents import job_logs
 from tests.support import media_files
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import Bench
+
+
+class Converting(ScriptedEngine):
+    """A reasoner's engine that has lossy modes."""
+
+    lossy: Sequence[LossyMode] = ()
 
 
 @example(startup_lines=["ü" * 30_000], job_lines=["何" * 30_000])
@@ -29,3 +41,22 @@ def test_a_note_names_content_and_extension_of_a_misnamed_file(bench: Bench, tmp
     bench.worker().run()
     notes = json.loads(bench.document("one"))["notes"]
     assert notes == ["The content is a HEIC image, though the name ends in .png: it was read as what it is."]
+
+
+def test_a_document_says_that_the_weights_were_in_fp8(bench: Bench) -> None:
+    environment = bench.environment("worker-1", "tests.worker.test_documents:Converting")
+    environment = environment.model_copy(update={"lossy": ["fp8"]})
+    assert WorkerEnvironment.read(environment.variables()) == environment, "as the container is given it"
+    engine = engine_for(environment, Clients())
+    bench.send(bench.job())
+    bench.worker(engine=engine).run()
+    document = json.loads(bench.document("one"))
+    assert document["lossy"] == ["fp8"]
+    assert any("Answered with fp8" in note and "not been evaluated" in note for note in document["notes"])
+
+
+def test_a_document_of_an_exact_engine_names_no_lossy_mode(bench: Bench) -> None:
+    bench.send(bench.job())
+    bench.worker(engine=Converting()).run()
+    document = json.loads(bench.document("one"))
+    assert "lossy" not in document and "notes" not in document

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cosmos_batch.catalogue.generation import LossyMode
-from cosmos_batch.contract.error import Failure
-
-FP8_CAPABILITY = (8, 9)  # the least compute capability of a GPU that multiplies matrices in FP8
+from cosmos_batch.engines.lossy_modes import GENERATORS, refuse_without_fp8, unavailable
 
 # The linear modules of a layer that are computed in every step, which are those of the noise stream.
 _IN_FP8 = (
@@ -24,18 +22,10 @@ _IN_FP8 = (
 
 def refuse_lossy_modes(modes: Sequence[LossyMode], offload: bool) -> None:
     """Raise Failure (EngineFailed) if this machine cannot run one of the modes."""
-    import torch
-
     if modes and offload:
-        raise _unavailable(modes, "the layers wait in the host's memory", "Take a GPU with more memory")
-    if "fp8" not in modes:
-        return
-    least = ".".join(map(str, FP8_CAPABILITY))
-    remedy = f"Take one with compute capability {least} or later, such as L40S, H100 and H200"
-    if not torch.cuda.is_available():
-        raise _unavailable(["fp8"], "there is no GPU", remedy)
-    if (capability := torch.cuda.get_device_capability()) < FP8_CAPABILITY:
-        raise _unavailable(["fp8"], f"the GPU has compute capability {'.'.join(map(str, capability))}", remedy)
+        raise unavailable(modes, "the layers wait in the host's memory", "Take a GPU with more memory", GENERATORS)
+    if "fp8" in modes:
+        refuse_without_fp8(GENERATORS)
 
 
 def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
@@ -66,12 +56,3 @@ def quantize_to_fp8(transformer: Any) -> None:
     # `set_inductor_config` would change compiler settings for all other layers too, and lengthen the start.
     settings = Float8DynamicActivationFloat8WeightConfig(granularity=PerRow(), set_inductor_config=False)
     quantize_(transformer.layers, settings, is_quantized)
-
-
-def _unavailable(modes: Sequence[LossyMode], why: str, remedy: str) -> Failure:
-    return Failure(
-        "EngineFailed",
-        f"{' and '.join(modes)}: impossible here, because {why}.",
-        f"{remedy}; or take it out of `lossy` of the pipeline, below app.pipelines.useNvidiaCosmos3.modelsOmni in "
-        "config.json, and deploy.",
-    )

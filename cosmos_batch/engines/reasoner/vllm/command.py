@@ -47,6 +47,8 @@ class VllmPlan(ServerPlan):
         Tokens of all requests that it computes in one step.
     memory
         Share of each GPU's memory that it reserves.
+    fp8
+        Whether it converts the weights to FP8 as it loads them.
     """
 
     context: int
@@ -54,12 +56,14 @@ class VllmPlan(ServerPlan):
     gpus: int
     step_tokens: int = _STEP_TOKENS
     memory: float = _MEMORY_SHARE
+    fp8: bool = False
 
     program = "vLLM"
     less_memory = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
 
     def __str__(self) -> str:
-        return f"{self.sequences} requests at once, context of {self.context:,} tokens"
+        precision = ", weights in FP8" if self.fp8 else ""
+        return f"{self.sequences} requests at once, context of {self.context:,} tokens{precision}"
 
     def command(self, checkpoint: Path, folder: Path) -> list[str]:
         """Return the argument list; clips are written to the system's temporary folder."""
@@ -156,7 +160,9 @@ def memory_share(free: float) -> float:
 def _on_gpus(plan: VllmPlan) -> list[str]:
     parallel = ["--tensor-parallel-size", str(plan.gpus), "--mm-encoder-tp-mode", "data", "--async-scheduling"]
     steps = ["--max-num-batched-tokens", str(plan.step_tokens), "--renderer-num-workers", str(_RENDERERS)]
-    return [*parallel, *steps, "--gpu-memory-utilization", str(plan.memory)]
+    # Releases after 0.19 have more ways to FP8. This name is in all, and means one scale for each tensor.
+    quantization = ["--quantization", "fp8"] if plan.fp8 else []
+    return [*parallel, *steps, *quantization, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:

@@ -5,11 +5,13 @@ A job's files are decoded here in a few threads, once, and written to files that
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
@@ -18,6 +20,7 @@ from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.lossy_modes import REASONERS, refuse_without_fp8
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
@@ -33,11 +36,12 @@ _LEAST_MEMORY = 0.05  # share of a GPU's memory: 4 GB of the largest, less than 
 
 
 class VllmEngine:
-    """An `Engine` and a `CompilingEngine` for every checkpoint that vLLM serves."""
+    """An `Engine`, a `CompilingEngine` and a `LossyEngine` for every checkpoint that vLLM serves."""
 
     def __init__(self) -> None:
         self.name = f"vllm {version('vllm')}"
         self.caches: Path | None = None
+        self.lossy: Sequence[LossyMode] = ()
         gpus = gpus_here()
         plan = VllmPlan(context=0, sequences=SEQUENCES_ON_GPU if gpus else SEQUENCES_ON_CPU, gpus=gpus)
         self._served = ServedModel(self.name, plan, dialect_of("vllm"))
@@ -61,14 +65,18 @@ class VllmEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """Return what compiled code depends on beside the model."""
-        return compiled_for(self._served.plan.gpus, "vllm")
+        lossy = {"lossy": ", ".join(self.lossy)} if self.lossy else {}
+        return {**compiled_for(self._served.plan.gpus, "vllm"), **lossy}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and block until it answers.
 
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
-        where the server does not start.
+        where the server does not start or the machine has no FP8 and is to use it.
         """
+        fp8 = "fp8" in self.lossy
+        if fp8:
+            refuse_without_fp8(REASONERS)
         refuse_incomplete(model_dir, "config.json")
         plan = self._served.plan
         if (reason := uneven(model_dir, plan.gpus)) is not None:
@@ -81,7 +89,7 @@ class VllmEngine:
                 "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
                 retryable=True,
             )
-        self._served.plan = replace(plan, context=context_length(model_dir, context), memory=memory)
+        self._served.plan = replace(plan, context=context_length(model_dir, context), memory=memory, fp8=fp8)
         self._served.caches = self.caches
         self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
         self._media_threads = MediaThreads()

@@ -1,6 +1,7 @@
 """How vLLM's server is started: options, environment, chat template, and its share of memory."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory, gpus
+from cosmos_batch.engines.protocol import LossyEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from tests.support.real_vllm import needs_vllm
 
@@ -46,6 +48,30 @@ def test_options_and_environment_on_gpus(checkpoint_dir: Path, tmp_path: Path) -
     variables = vllm_command.serve_environment(4, None, tmp_path)
     assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
     assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork", "or its core imports all of it anew"
+
+
+def test_weights_are_converted_to_fp8_only_where_the_plan_says_so(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = vllm_command.VllmPlan(context=1, sequences=256, gpus=1)
+    converting = replace(plan, fp8=True)
+    for one in (converting, converting.smaller()):
+        options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path)))
+        assert options["--quantization"] == "fp8" and "FP8" in str(one)
+    command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
+    assert "--quantization" not in command and "FP8" not in str(plan)
+
+
+@needs_vllm
+@pytest.mark.parametrize(("output", "why"), [("8.6\n", "the GPU has compute capability 8.6"), ("", "there is no GPU")])
+def test_vllm_does_not_load_with_fp8_on_a_gpu_without_it(
+    driver: Path, checkpoint_dir: Path, output: str, why: str
+) -> None:
+    driver.write_text(output)
+    engine = factory.create_engine("vllm")
+    assert isinstance(engine, LossyEngine) and not engine.lossy
+    engine.lossy = ["fp8"]
+    with pytest.raises(Failure, match=f"fp8: impossible here, because {why}") as raised:
+        engine.load(checkpoint_dir)
+    assert "useNvidiaCosmos.modelsReason in config.json" in raised.value.error.remedy
 
 
 @pytest.mark.parametrize("kept_in", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])

@@ -37,6 +37,24 @@ def test_a_start_that_does_not_fit_is_repeated_with_a_smaller_plan(server_option
     engine.close()
 
 
+def test_a_worker_with_fp8_starts_its_server_with_it_and_keeps_its_compiled_code_apart(
+    server_options: Path, checkpoint_dir: Path, driver: Path
+) -> None:
+    server_options.write_text("")
+    engine = VllmEngine()
+    as_it_is = engine.compiled_for()
+    engine.lossy = ["fp8"]
+    assert engine.compiled_for() == {**as_it_is, "lossy": "fp8"}
+    driver.write_text("9.0\n")
+    engine.load(checkpoint_dir)
+    assert engine._served.plan.fp8
+    engine.close()
+    engine.lossy = ()
+    engine.load(checkpoint_dir)
+    assert not engine._served.plan.fp8
+    engine.close()
+
+
 @pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
 def test_a_model_that_never_fits_is_an_error_with_a_remedy(
     server_options: Path, checkpoint_dir: Path, tmp_path: Path, fit: int, starts: int
