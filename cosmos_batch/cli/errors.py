@@ -77,11 +77,14 @@ def _explain_aws(error: Exception) -> str | None:
         EndpointConnectionError,
         NoCredentialsError,
         NoRegionError,
+        PartialCredentialsError,
+        ProfileNotFound,
     )
 
-    if isinstance(error, NoCredentialsError | NoRegionError):
+    if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound | NoRegionError):
+        needs = "Set AWS_REGION" if isinstance(error, NoRegionError) else "Sign in to AWS"
         return (
-            f"{error}\nSign in to AWS (aws configure), or point this shell at the local cloud:\n"
+            f"{error}\n{needs} (aws configure sets it too), or point this shell at the local cloud:\n"
             '  cosmos-batch local up && eval "$(cosmos-batch local up --export)"'
         )
     if isinstance(error, EndpointConnectionError):

@@ -54,6 +54,16 @@ def with_episodes(names: Sequence[str], episodes: Sequence[str], cameras: Sequen
     return click.get_current_context().with_resource(_episode_videos(names, episodes, cameras))
 
 
+def typed_inputs(names: Sequence[str], episodes: Sequence[str], cameras: Sequence[str]) -> str:
+    """Return the inputs as they were typed, with the options that choose episodes.
+
+    >>> typed_inputs(["pusht/"], ["0-2"], ["front"])
+    'pusht/ --episode 0-2 --camera front'
+    """
+    options = [*(f"--episode {episode}" for episode in episodes), *(f"--camera {camera}" for camera in cameras)]
+    return " ".join([*names, *options])
+
+
 @contextmanager
 def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequence[str]) -> Iterator[list[str]]:
     if not any(map(_is_data_set, names)):

@@ -192,3 +192,19 @@ def test_a_bad_file_is_refused_before_anything_starts(
     monkeypatch.setattr(local_deployment, "start_local_cloud", lambda *_: pytest.fail("a cloud was started"))
     assert main([*command, *(["no such.mp4"] if command == ["run"] else [])]) == 2
     assert "no such.mp4 does not exist" in capsys.readouterr().err
+
+
+def test_a_shell_without_a_region_is_told_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    assert main(["status"]) == 1
+    printed = capsys.readouterr().err
+    assert "Partial credentials" in printed and "Sign in to AWS" in printed
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    assert main(["status"]) == 1
+    printed = capsys.readouterr().err
+    assert "Set AWS_REGION" in printed and "cosmos-batch local up --export" in printed

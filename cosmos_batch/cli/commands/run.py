@@ -25,7 +25,7 @@ from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, check_folders, checked_objects, checked_request
-from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
+from cosmos_batch.cli.robot_inputs import episode_options, typed_inputs, with_episodes
 from cosmos_batch.cli.runs.file_run import answer_files, is_many_files, read_file_run
 from cosmos_batch.cli.runs.sources import is_single_file
 from cosmos_batch.cli.uploads import Uploads
@@ -96,7 +96,13 @@ def command(
             question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
             further = with_uploaded_inputs(Uploads(deployment), request).parameters.more_inputs
             question["more_inputs"] = tuple(further or ())
-            spec = read_file_run(deployment, [*sources, *map(str, inputs)], question, skip_invalid)
+            spec = read_file_run(
+                deployment,
+                [*sources, *map(str, inputs)],
+                question,
+                skip_invalid,
+                typed_inputs(files, episodes, cameras),
+            )
             results = answer_files(deployment, spec, target)
         else:
             inputs = checked_objects(deployment, inputs, request, problems)

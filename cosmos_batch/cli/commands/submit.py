@@ -20,7 +20,7 @@ from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, checked_objects, checked_request
-from cosmos_batch.cli.robot_inputs import episode_options, with_episodes
+from cosmos_batch.cli.robot_inputs import episode_options, typed_inputs, with_episodes
 from cosmos_batch.cli.runs.confirm_and_start import start_run
 from cosmos_batch.cli.runs.file_run import is_many_files, read_file_run
 from cosmos_batch.cli.uploads import Uploads, upload_names
@@ -78,7 +78,7 @@ def command(
     if is_many_files(names):
         question = {"prompt": prompt, "pipeline": pipeline, "system_prompt": system_prompt, **options}
         deployment = deployments.find()
-        spec = read_file_run(deployment, names, question, skip_invalid)
+        spec = read_file_run(deployment, names, question, skip_invalid, typed_inputs(files, episodes, cameras))
         # Only a person at a terminal is asked whether to proceed, so that scripts can submit.
         start_run(deployment, spec, yes or not sys.stdin.isatty(), as_json)
         return 0

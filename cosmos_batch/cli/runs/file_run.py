@@ -30,9 +30,12 @@ def is_many_files(names: Sequence[str]) -> bool:
 
 
 def read_file_run(
-    deployment: Deployment, names: Sequence[str], question: dict[str, Any], skip_invalid: bool
+    deployment: Deployment, names: Sequence[str], question: dict[str, Any], skip_invalid: bool, origin: str
 ) -> RunSpec:
-    """Return the run that asks a question, as the options of `reasoner_options` put it, about each of the files."""
+    """Return the run that asks a question, as the options of `reasoner_options` put it, about each of the files.
+
+    `origin` has the inputs as a person typed them; the files may be parts that were cut out of those.
+    """
     how_to_answer = dict(question)
     prompt, pipeline = how_to_answer.pop("prompt"), how_to_answer.pop("pipeline")
     options = {
@@ -45,7 +48,7 @@ def read_file_run(
         "skip_invalid": skip_invalid,
         "table_only": False,
     }
-    return read_run_spec(deployment, names, options)
+    return read_run_spec(deployment, names, options, origin)
 
 
 def answer_files(deployment: Deployment, spec: RunSpec, target: OutputTarget | None) -> Iterator[JobResult]:

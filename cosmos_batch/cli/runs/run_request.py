@@ -82,8 +82,13 @@ class RunOptions:
         return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
 
 
-def read_run_spec(deployment: Deployment, sources: Sequence[str], options: dict[str, Any]) -> RunSpec:
-    """Read the options of `run_options`, by the names of their parameters. Raises WrongCall, or Failure."""
+def read_run_spec(
+    deployment: Deployment, sources: Sequence[str], options: dict[str, Any], origin: str | None = None
+) -> RunSpec:
+    """Read the options of `run_options`, by the names of their parameters. Raises WrongCall, or Failure.
+
+    `origin` names the inputs for people, if not by their sources.
+    """
     how_to_answer = dict(options)
     run_options = RunOptions.take(how_to_answer)
     names: Sequence[str | None] = run_options.pipelines or [None]
@@ -106,7 +111,7 @@ def read_run_spec(deployment: Deployment, sources: Sequence[str], options: dict[
         raise WrongCall("There is nothing to ask about.", "Name a prefix, a folder, files or a manifest.")
     return RunSpec(
         sources=sources,
-        request=_request(run_options, pipelines, sources, question, deployment),
+        request=_request(run_options, pipelines, sources, question, deployment, origin or " ".join(sources)),
         selection=Selection(run_options.include, run_options.exclude),
         sweep=Sweep(question["prompts"], read_seeds(run_options.seeds)),
         workers=run_options.workers,
@@ -150,6 +155,7 @@ def _request(
     sources: Sequence[str],
     question: dict[str, Any],
     deployment: Deployment,
+    origin: str,
 ) -> RunRequest:
     prompts = question["prompts"]
     output = run_options.output or (None if sources else _place_of_made(deployment))
@@ -161,7 +167,7 @@ def _request(
             input_root=_input_root(sources) if run_options.output else None,
             table_only=run_options.table_only,
             max_dollars=run_options.max_dollars,
-            origin=" ".join(sources)[:1024] or None,
+            origin=origin[:1024] or None,
             prompt=prompts[0] if len(prompts) == 1 else None,
             **{name: value for name, value in question.items() if name != "prompts"},
         )

@@ -11,6 +11,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.commands import run as run_command
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.requests import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
@@ -63,7 +64,10 @@ def test_a_run_has_an_item_for_each_episode_and_camera(
 ) -> None:
     cameras = ["--camera", WRIST, "--camera", FRONT]
     assert main(["submit", f"{name}/", "--episode", "1-2", *cameras, "--task", "caption"]) == 0
-    items = read_items(deployment.clients("s3"), "state", capsys.readouterr().out.strip())
+    run = capsys.readouterr().out.strip()
+    request = stored_run(deployment, run).request()
+    assert request.origin == f"{name}/ --episode 1-2 --camera {WRIST} --camera {FRONT}", "what `runs list` shows"
+    items = read_items(deployment.clients("s3"), "state", run)
     assert len(items) == 4
     for item in items:
         assert item.input is not None

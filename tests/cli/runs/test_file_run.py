@@ -68,7 +68,9 @@ def answered(deployment: Deployment, folder: Path, target: OutputTarget | None, 
     for name in ("a.mp4", "b.mp4", "deep/c.mp4"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"content")
-    for result in answer_files(deployment, read_file_run(deployment, [f"{folder}/"], QUESTION, False), target):
+    for result in answer_files(
+        deployment, read_file_run(deployment, [f"{folder}/"], QUESTION, False, "clips/"), target
+    ):
         into.append(result)
 
 

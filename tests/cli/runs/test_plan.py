@@ -94,6 +94,7 @@ def test_named_objects_are_looked_at(items: Items, plan: Plan, put: Put, capsys:
         plan("s3://assets/a.mp4", "s3://assets/gone.mp4", "s3://assets/clips")
     printed = capsys.readouterr().err
     assert "s3://assets/gone.mp4 does not exist" in printed and "end it with /" in printed
+    assert "remove the line" not in printed, "nobody wrote a line"
 
 
 def test_what_cannot_be_used_is_left_out_if_that_is_asked_for(items: Items, put: Put) -> None:
