@@ -97,7 +97,7 @@ class RunRequest(Model):
 class RunClaim(Model):
     """Which start has taken the name of a run: the first that wrote this object."""
 
-    digest: str = Field(description="SHA-256 of what the start asks (`cosmos_batch.cli.runs.run_claim`)")
+    digest: str = Field(description="SHA-256 of what the start asks")
 
 
 class PlannedItem(Model):

@@ -1,4 +1,7 @@
-"""The DynamoDB table that Lambda functions and workers share (decision 001). `table` lists its kinds of rows."""
+"""The DynamoDB table that Lambda functions and workers share (decision 001). `table` lists its kinds of rows.
+
+`new_objects` writes objects of the state bucket with the same care: only the first of several writers succeeds.
+"""
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.fed_items import FedItems, RunFeeding
@@ -6,6 +9,7 @@ from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.item_ends import count_item, end_of
 from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobEnd, JobRow, JobState, Waiting
 from cosmos_batch.state.jobs import Jobs
+from cosmos_batch.state.new_objects import write_once
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
@@ -45,4 +49,5 @@ __all__ = [
     "Workers",
     "count_item",
     "end_of",
+    "write_once",
 ]

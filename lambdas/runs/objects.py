@@ -7,7 +7,8 @@ from typing import TypeVar
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.run_keys import RunKeys
-from cosmos_batch.contract.runs import PlannedItem, RunItem, RunRequest, ShardRef
+from cosmos_batch.contract.runs import PlannedItem, RunClaim, RunItem, RunRequest, ShardRef
+from cosmos_batch.state import write_once
 from lambdas.clients import client
 
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -39,23 +40,44 @@ class RunObjects:
     def write_request(self, request: RunRequest) -> None:
         self._put(self.keys.request, request.model_dump_json(), JSON)
 
+    def claim(self, digest: str) -> bool:
+        """Claim the run's name for a start. Returns whether it has the name, now or since an earlier call."""
+        claim = write_once(
+            client("s3"), self.bucket, self.keys.claim, RunClaim(digest=digest).model_dump_json().encode()
+        )
+        return RunClaim.model_validate_json(claim).digest == digest
+
     def write_shards(self, shards: Iterable[ShardRef]) -> None:
-        """Write the list of all shards, which says that all of their objects are there."""
+        """Write the list of all shards, which says that all of their objects are there, unless it is written."""
         lines = ",\n".join(shard.model_dump_json() for shard in shards)
-        self._put(self.keys.shards, f"[{lines}]", JSON)
+        write_once(client("s3"), self.bucket, self.keys.shards, f"[{lines}]".encode())
 
     def shards(self) -> list[ShardRef]:
-        """Return all shards, of which a million items have some thousands."""
-        body = client("s3").get_object(Bucket=self.bucket, Key=self.keys.shards)["Body"].read()
+        """Return all shards, of which a million items have some thousands; none where the list is not written."""
+        s3 = client("s3")
+        try:
+            body = s3.get_object(Bucket=self.bucket, Key=self.keys.shards)["Body"].read()
+        except s3.exceptions.NoSuchKey:
+            return []
         return [ShardRef.model_validate(shard) for shard in json.loads(body)]
 
-    def write_shard(self, shard: str, lines: bytes) -> None:
-        """Write the items of a shard, as `planning.runs.shards` yields them."""
-        self._put(self.keys.shard(shard), lines, LINES)
+    def write_shard(self, shard: str, lines: bytes) -> bool:
+        """Write the items of a shard, as `planning.runs.shards` yields them, unless others are written there.
+
+        Returns whether these items are those of the shard.
+        """
+        return write_once(client("s3"), self.bucket, self.keys.shard(shard), lines) == lines
 
     def items(self, shard: str) -> Iterator[RunItem]:
         """Yield the items of a shard."""
         return self._lines(self.keys.shard(shard), RunItem)
+
+    def written_items(self, shard: str) -> list[RunItem]:
+        """Return the items of a shard; none where the shard is not written."""
+        try:
+            return list(self.items(shard))
+        except client("s3").exceptions.NoSuchKey:
+            return []
 
     def planned(self, execution: str, shard: str) -> Iterator[PlannedItem] | None:
         """Yield what an execution made of a shard's items; None where it has not planned them."""

@@ -1,11 +1,14 @@
 """S3 with more objects than a test could put into a real one."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 
 class ManyObjects:
     """A fake of S3 with any number of objects, none of which can be read."""
+
+    exceptions = SimpleNamespace(NoSuchKey=OSError)
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -24,6 +24,7 @@ from cosmos_batch.contract.runs import (
     ShardRef,
 )
 from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.state import write_once
 
 _READERS = 2  # threads that read objects; each has some objects in memory
 _SHARDS = TypeAdapter(list[ShardRef])
@@ -101,17 +102,8 @@ class StoredRun:
 
     def claim(self, digest: str) -> str:
         """Claim the run's name for a start, unless it is claimed. Returns the digest of the start that has it."""
-        from botocore.exceptions import ClientError
-
         content = RunClaim(digest=digest).model_dump_json().encode()
-        try:
-            self.s3.put_object(Bucket=self.bucket, Key=self.keys.claim, Body=content, IfNoneMatch="*")
-            return digest
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "PreconditionFailed":
-                raise
-        claim = self._read(self.keys.claim)
-        assert claim is not None, "S3 has just said that it exists, and nobody deletes it"
+        claim = write_once(self.s3, self.bucket, self.keys.claim, content)
         return RunClaim.model_validate_json(claim).digest
 
     def write_shard(self, shard: str, lines: bytes) -> None:

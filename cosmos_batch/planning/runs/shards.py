@@ -14,13 +14,15 @@ def item_line(item: RunItem) -> bytes:
     return item.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
-def shards_of(lines: Iterable[bytes], run: str, pipelines: Sequence[str]) -> Iterator[tuple[ShardRef, bytes]]:
+def shards_of(
+    lines: Iterable[bytes], run: str, pipelines: Sequence[str], first: int = 0
+) -> Iterator[tuple[ShardRef, bytes]]:
     """Yield each shard with its content, for any number of lines in constant memory.
 
-    Every pipeline gets a shard for the same items, one after the other, so that all of them advance alike. Raises
-    Failure if there are more shards than ids.
+    Every pipeline gets a shard for the same items, one after the other, so that all of them advance alike. `first` is
+    the number of the first shard. Raises Failure if there are more shards than ids.
     """
-    numbers = itertools.count()
+    numbers = itertools.count(first)
     rest = iter(lines)
     while chunk := list(itertools.islice(rest, SHARD_ITEMS)):
         content = b"".join(chunk)

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.planning.runs.shards import item_line, shards_of
 from cosmos_batch.state import RunRow, Runs, Table
-from lambdas.runs import prepare
 from lambdas.runs.finish import summary_of
 from lambdas.runs.objects import RunObjects
+from lambdas.runs.prefix_run import PrefixShards
 from tests.lambdas.runs.conftest import RUN
 from tests.support.many_objects import ManyObjects
 
@@ -60,7 +59,7 @@ def _check(succeeded: int, shards: int) -> None:
 def test_the_memory_of_a_listing_does_not_grow_with_the_items(monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(count: int) -> int:
         s3 = ManyObjects(count)
-        monkeypatch.setattr(prepare, "client", lambda _: s3)
+        monkeypatch.setattr("lambdas.runs.prefix_run.client", lambda _: s3)
         monkeypatch.setattr("lambdas.runs.objects.client", lambda _: s3)
         return peak(lambda: _write_shards(count))
 
@@ -69,9 +68,5 @@ def test_the_memory_of_a_listing_does_not_grow_with_the_items(monkeypatch: pytes
 
 
 def _write_shards(count: int) -> None:
-    root = parse_uri("s3://assets/clips/")
-    objects, items = RunObjects("state", RUN), 0
-    for ref, content in shards_of(map(item_line, prepare._listed(root)), RUN, ["p"]):
-        objects.write_shard(ref.shard, content)
-        items += ref.items
-    assert items == count
+    refs = PrefixShards(parse_uri("s3://assets/clips/"), RUN, "p", RunObjects("state", RUN)).write()
+    assert sum(ref.items for ref in refs) == count

@@ -1,11 +1,14 @@
 """Preparing a run: its rows, a listed prefix, the caller's token, and what is refused."""
 
 import json
+from typing import Any
 
 import pytest
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.planning.runs import shards
 from cosmos_batch.state import Callbacks
+from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import run_id_of
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
@@ -79,3 +82,79 @@ def test_the_token_of_the_caller_is_kept_before_anything_is_refused(bench: Bench
 def test_an_execution_whose_name_cannot_be_an_id_gets_a_run_named_by_its_digest() -> None:
     assert run_id_of({"run": {"prefix": "s3://b/"}}, "a-name") == "a-name"
     assert run_id_of({"run": {"prefix": "s3://b/"}}, "a" * 80).startswith("run-")
+
+
+def test_a_prefix_is_refused_under_a_name_that_the_command_line_has_claimed(bench: Bench) -> None:
+    bench.cloud.put("p/a.mp4")
+    RunObjects(STATE_BUCKET, "monday").claim("what the command line asks")
+    with pytest.raises(Failure, match="The name monday was taken"):
+        bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="monday")
+    listed = bench.cloud.s3.list_objects_v2(Bucket=STATE_BUCKET, Prefix="runs/monday/")["Contents"]
+    assert [entry["Key"] for entry in listed] == ["runs/monday/claim.json"]
+
+
+def test_an_execution_that_asks_something_else_under_the_name_of_an_earlier_run_is_refused(bench: Bench) -> None:
+    """Step Functions gives the name of an execution a second time after 90 days."""
+    bench.cloud.put("p/a.mp4")
+    bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="monday")
+    with pytest.raises(Failure, match="The name monday was taken"):
+        bench.prepare({"prefix": "s3://assets/p/", "prompt": "Who?"}, execution="monday")
+
+
+def ids_by_shard(bench: Bench, run: str) -> list[list[str]]:
+    """Return the ids of the items of each shard in the list of a run's shards."""
+    objects = RunObjects(STATE_BUCKET, run)
+    return [[item.id for item in objects.items(ref.shard)] for ref in objects.shards()]
+
+
+def test_a_listing_that_died_goes_on_behind_what_it_wrote(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_ITEMS", 2)
+    names = [f"p/{letter}.mp4" for letter in "bcdefgh"]
+    for name in names:
+        bench.cloud.put(name)
+    write_shard = RunObjects.write_shard
+    written: list[str] = []
+
+    def dies_after_two(self: RunObjects, shard: str, lines: bytes) -> bool:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(shard)
+        return write_shard(self, shard, lines)
+
+    with monkeypatch.context() as fault:
+        fault.setattr(RunObjects, "write_shard", dies_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="by-hand")
+    bench.cloud.put("p/a.mp4")  # comes too late: the shards before are written
+    bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="by-hand")
+    assert ids_by_shard(bench, "by-hand") == [names[0:2], names[2:4], names[4:6], names[6:7]]
+
+
+@pytest.mark.parametrize("shard", ["00000", "00001"])
+def test_a_prefix_that_is_listed_by_two_calls_at_once_mixes_no_shards(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, shard: str
+) -> None:
+    """Files come while both list: no file is twice in the run or left out, and both calls return the same."""
+    monkeypatch.setattr(shards, "SHARD_ITEMS", 2)
+    names = [f"p/{letter}.mp4" for letter in "bdfhj"]
+    for name in names:
+        bench.cloud.put(name)
+    event = {"prefix": "s3://assets/p/", "prompt": "What?"}
+    write_shard = RunObjects.write_shard
+    others: list[Any] = []
+
+    def after_another_call(self: RunObjects, name: str, lines: bytes) -> bool:
+        if name == shard and not others:
+            for letter in "acegz":
+                bench.cloud.put(f"p/{letter}.mp4")
+            others.append(None)
+            others.append(bench.prepare(event, execution="by-hand"))
+        return write_shard(self, name, lines)
+
+    monkeypatch.setattr(RunObjects, "write_shard", after_another_call)
+    assert bench.prepare(event, execution="by-hand") == others[1]
+    shards_of_run = ids_by_shard(bench, "by-hand")
+    ids = [name for shard in shards_of_run for name in shard]
+    assert ids == sorted(set(ids)) and {*names} <= {*ids}
+    row = bench.runs.get("by-hand")
+    assert row is not None and (row.items, row.shards) == (len(ids), len(shards_of_run))
