@@ -43,7 +43,7 @@ def read_description(prompt: str | None, file: str | None) -> str | dict[str, ob
         raise WrongCall(f"{path} is not JSON: {error}.", "Correct it, or name a file of text.") from error
     if not is_structured_prompt(value):
         raise WrongCall(
-            f"{path} is none of NVIDIA's structured prompts.",
+            f"{path} is not one of NVIDIA's structured prompts.",
             f"A request with a prompt in it is named without an option: cosmos-batch generate {path}",
         )
     return dict(value)

@@ -13,7 +13,8 @@ from cosmos_batch.state.new_objects import write_once
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
-from cosmos_batch.state.runs import ItemEnd, RunRow, Runs, ShardFacts, ShardRow, Watcher
+from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher
+from cosmos_batch.state.runs import Runs
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
 

@@ -1,7 +1,8 @@
 """Count the end of a job in the shards whose items wait for it."""
 
 from cosmos_batch.state.job_rows import JobEnd, JobRow
-from cosmos_batch.state.runs import ItemEnd, Outcome, Runs, ShardRow, Watcher
+from cosmos_batch.state.run_rows import ItemEnd, Outcome, ShardRow, Watcher
+from cosmos_batch.state.runs import Runs
 
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELLED": "cancelled"}
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state.runs import Watcher
+from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import TableRow
 
 JobState = Literal["PLANNED", "RUNNING", "COMMITTED", "SUCCEEDED", "FAILED", "CANCELLED"]

@@ -20,7 +20,7 @@ from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.planning.pace import weight_of
 from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobRow, Stage, Waiting
-from cosmos_batch.state.runs import Watcher
+from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 # The part of an update expression that ends an attempt.

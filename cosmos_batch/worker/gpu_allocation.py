@@ -38,7 +38,7 @@ def plan_for_this_machine(serving: Serving, pipeline: Pipeline) -> ParallelPlan:
     if gpu is None:
         raise Failure(
             "EngineFailed",
-            f"{count} GPUs are here, and nvidia-smi does not say which.",
+            f"This worker has {count} GPUs, and nvidia-smi does not name them.",
             "See that nvidia-smi runs here and names them; a container needs the driver's capability 'utility'.",
             retryable=True,
         )

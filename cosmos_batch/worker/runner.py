@@ -404,7 +404,7 @@ class Runner:
         try:
             row = self.jobs.get(attempt.job.job_id)
         except FAULTS:
-            return  # not known: the next try shows it
+            return  # the row cannot be read now; the next try reads it again
         if row is None or row.winner is None:
             raise TaskGoneError
 

@@ -24,7 +24,7 @@ class RunObjects:
         self.keys = RunKeys(run)
 
     def request(self) -> RunRequest:
-        """Return what was asked. Raises Failure (InvalidInput) where the run has no such object."""
+        """Return the request of the run. Raises Failure (InvalidInput) where the run has no such object."""
         s3 = client("s3")
         try:
             body = s3.get_object(Bucket=self.bucket, Key=self.keys.request)["Body"].read()

@@ -48,7 +48,7 @@ def builder(tmp_path: Path) -> Builder:
     return Builder(tmp_path)
 
 
-def test_an_image_that_is_there_is_not_built(builder: Builder) -> None:
+def test_an_image_that_is_in_the_registry_is_not_built_again(builder: Builder) -> None:
     builder.stub("aws", "")
     assert builder.build() == 0
     assert builder.called == ["aws ecr describe-images --repository-name images/reasoner --image-ids imageTag=0123abcd"]

@@ -62,7 +62,7 @@ def test_a_gated_model_is_refused_before_it_is_downloaded(hub: Hub, root: Path) 
     assert not hub.downloads
 
 
-def test_a_limit_of_requests_is_told_apart(hub: Hub, store: ModelStore) -> None:
+def test_a_limit_of_requests_has_an_error_of_its_own_that_may_be_retried(hub: Hub, store: ModelStore) -> None:
     hub.status = 429
     error = failure_of(store)
     assert "limits the requests" in error.message and "some minutes" in error.remedy and error.retryable

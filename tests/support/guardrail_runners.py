@@ -1,4 +1,4 @@
-"""Runners as `cosmos_guardrail` 0.3.2 has them, by its names and with its ways to fail, without its models.
+"""Stand-ins for the runners of `cosmos_guardrail` 0.3.2: they have its names and fail as it does, without its models.
 
 The real ones are tested in `tests/omni`. A prompt goes by its words: those of the block list block it, `unlabelled` is
 one of which the model says nothing, `unseemly` one whose output is blocked.
@@ -49,7 +49,7 @@ class TextRunner:
 
 
 class VideoRunner:
-    """Remembers the shapes of the frames that it was asked about. `broken` raises, `blocks` refuses."""
+    """Remembers the shapes of the frames that it checked. It raises if `broken`, and refuses if `blocks` is set."""
 
     def __init__(self) -> None:
         self.safety_models: list[Any] = []
@@ -70,7 +70,7 @@ class VideoRunner:
 
 
 class Checker:
-    """As Diffusers asks it."""
+    """A checker of guardrails with the methods that Diffusers calls."""
 
     def __init__(self, words: list[str]) -> None:
         self.text_guardrail, self.video_guardrail = TextRunner(words), VideoRunner()

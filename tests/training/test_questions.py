@@ -59,7 +59,7 @@ def test_a_box_follows_the_shape() -> None:
         (Movement("pass", 1.0, 2.0, 0.9, 1, 1), "No, the red circle passes through the blue square."),
     ],
 )
-def test_what_breaks_physics_is_named(event: Movement, answer: str) -> None:
+def test_the_answer_names_the_movement_that_breaks_physics(event: Movement, answer: str) -> None:
     assert verdict(scene(Thing("circle", "red", 0.1, 0.3, 0.5, event), SQUARE)) == answer
 
 

@@ -36,7 +36,7 @@ def test_the_goals_are_met(kind: str, goal: float) -> None:
     assert 1 - wrong / asked >= goal
 
 
-def test_two_thousand_clips_were_asked_about_and_none_of_its_world_was_refused() -> None:
+def test_the_model_was_asked_about_two_thousand_clips_and_refused_none_like_its_training_data() -> None:
     found = read("accuracy")
 
     assert sum(one["asked"] for one in found["accuracy"].values()) >= 2000

@@ -37,7 +37,7 @@ def test_job_logs_stay_within_their_limit(startup_lines: list[str], job_lines: l
 
 def test_a_note_names_content_and_extension_of_a_misnamed_file(bench: Bench, tmp_path: Path) -> None:
     misnamed = media_files.heic(tmp_path / "phone.jpg").read_bytes()
-    bench.send(bench.job(body=misnamed))  # as in/one.png
+    bench.send(bench.job(body=misnamed))  # the job's key stays in/one.png
     bench.worker().run()
     notes = json.loads(bench.document("one"))["notes"]
     assert notes == ["The content is a HEIC image, though the name ends in .png: it was read as what it is."]

@@ -52,7 +52,7 @@ def test_the_plan_is_the_deployed_plan_or_fits_the_memory_of_another_gpu(
     [
         (1, L40S, "vllm-omni", r"for L40S \(tp 2\) uses 2 GPUs, and this worker has 1"),
         (4, H100, "vllm-omni", r"for H100 \(cfg 2\) uses 2 GPUs, and this worker has 4"),
-        (2, None, "vllm-omni", "2 GPUs are here, and nvidia-smi does not say which"),
+        (2, None, "vllm-omni", "This worker has 2 GPUs, and nvidia-smi does not name them"),
         (2, A100, "diffusers", "cannot share 2 x NVIDIA A100-SXM4-80GB: diffusers"),
     ],
 )

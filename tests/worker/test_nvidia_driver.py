@@ -21,7 +21,7 @@ GCC version:  gcc version 12.3.0
     ("text", "version"),
     [
         (OPEN.format(version="580.95.05"), (580, 95)),
-        (OPEN.format(version="580.159.04"), (580, 159)),  # as an H100's host says
+        (OPEN.format(version="580.159.04"), (580, 159)),  # the line of a host with an H100
         (OPEN.format(version="570.26"), (570, 26)),
         (PROPRIETARY.format(version="535.161.07"), (535, 161)),
         ("GCC version: 580.95.05", None),

@@ -75,7 +75,7 @@ class S3MediaFinder:
         self._heads: dict[S3Location, tuple[float, S3Media | None]] = {}
 
     def find(self, location: S3Location) -> S3Media | None:
-        """Return a file in S3, or None where it is gone or may not be read. It is looked up once in a while."""
+        """Return a file in S3, or None where it is gone or may not be read. The answer is kept for some time."""
         looked_at, found = self._heads.get(location, (-math.inf, None))
         if time.monotonic() > looked_at + _HEAD_SECONDS:
             if len(self._heads) > _HEADS_KEPT:

@@ -47,7 +47,9 @@ def plan_and_begin(deployment: Deployment, spec: RunSpec, show: bool = True, ask
 def _ask() -> None:
     """Ask whether to proceed. Raises Abort for a no, and WrongCall where nobody can answer."""
     if not sys.stdin.isatty():
-        raise WrongCall("Nobody can be asked whether to proceed.", "Look at the plan, and type --yes.")
+        raise WrongCall(
+            "The plan was not confirmed, because there is no terminal to ask at.", "Read the plan, and add --yes."
+        )
     click.confirm("Proceed?", abort=True, err=True)
 
 

@@ -70,7 +70,10 @@ def _manifest(s3: Any, location: S3Location) -> dict[str, Any]:
             "Name the manifest.json of one of its dates. A manifest of requests ends in .jsonl.",
         )
     if content["fileFormat"] not in ("CSV", "Parquet"):
-        raise WrongCall(f"The inventory is in {content['fileFormat']}.", "Configure it to write CSV or Parquet.")
+        raise WrongCall(
+            f"The inventory is written as {content['fileFormat']}, which cannot be read.",
+            "Configure it to write CSV or Parquet.",
+        )
     return content
 
 

@@ -141,6 +141,6 @@ def test_a_dropped_file_lies_in_its_own_folder(client: TestClient, name: str) ->
     assert answer.status_code == 422 and "is no name of a file" in answer.json()["message"]
 
 
-def test_the_log_of_an_item_that_no_worker_has_taken(open_run: OpenRun, half: str) -> None:
+def test_an_item_that_no_worker_has_taken_has_no_log(open_run: OpenRun, half: str) -> None:
     answer = open_run(half).get(f"/api/runs/{half}/items/2/log")
     assert answer.status_code == 409 and "No worker has taken this item" in answer.json()["message"]

@@ -259,7 +259,7 @@ def test_blank_keys_and_keys_of_other_tools_are_ignored(cloud: Cloud, metadata: 
     assert cloud.executions() == []
 
 
-def test_every_setting_of_vams_and_ours_exists() -> None:
+def test_no_setting_of_vams_or_of_ours_is_reported_as_unknown() -> None:
     ours = [f"COSMOS_REASON_{name}" for name in ("PROMPT", "SYSTEM_PROMPT", "FPS", "MAX_TOKENS", "JSON_SCHEMA")]
     of_vams = ("PROMPT", "NEGATIVE_PROMPT", "SEED", "GUIDANCE", "NUM_FRAMES", "TASK_MODE", "CONTROL_TYPE")
     of_vams += ("CONTROL_PATH", "CONTROL_WEIGHT", "CONTROL_GUIDANCE")

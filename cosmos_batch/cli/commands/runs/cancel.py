@@ -31,7 +31,7 @@ def command(runs: tuple[str, ...]) -> int:
     states = [read_run_snapshot(deployment, run) for run in runs]
     for state in states:
         if state.row is None:
-            raise WrongCall(f"{state.run} has not begun.", f"cosmos-batch runs show {state.run}")
+            raise WrongCall(f"{state.run} has not begun.", f"See why: cosmos-batch runs show {state.run}")
     for state in states:
         row = cancel_run(deployment, state.run, ERROR)
         if row.state != "CANCELLED" or state.over:

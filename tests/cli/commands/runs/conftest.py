@@ -6,7 +6,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.contract.runs import RunState, ShardRef
 from cosmos_batch.state import RunRow
-from cosmos_batch.state.runs import ItemEnd, ShardFacts
+from cosmos_batch.state.run_rows import ItemEnd, ShardFacts
 from tests.support.run_objects import PIPELINE, answered, failed, put_run
 
 STARTED = "2026-11-20T12:00:00.000+00:00"

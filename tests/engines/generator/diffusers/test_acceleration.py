@@ -246,7 +246,7 @@ def test_warm_up_out_of_memory_is_raised_without_retry(load: Load, monkeypatch: 
 
 @pytest.fixture
 def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
-    """Pretend a Hopper GPU with PyTorch's attention in place of FlashAttention 3; record the shapes of its keys."""
+    """Simulate a Hopper GPU, with PyTorch's attention for FlashAttention 3; return the recorded shapes of its keys."""
     import torch
 
     seen: list[tuple[int, ...]] = []

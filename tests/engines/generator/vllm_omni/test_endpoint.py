@@ -146,7 +146,7 @@ def test_unreachable_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     assert raised.value.error.retryable and isinstance(engine, GuardrailEngine)
 
 
-def test_checks_of_a_remote_server_are_not_verified(make: Make) -> None:
+def test_the_guardrails_of_a_remote_server_are_documented_as_not_verified(make: Make) -> None:
     assert make({"mode": "t2i", **SMALL}, guardrails=True).checks == NOT_VERIFIED
     assert make({"mode": "t2i", **SMALL}, guardrails=False).checks == Checks()
 

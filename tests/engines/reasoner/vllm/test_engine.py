@@ -295,7 +295,7 @@ def test_64_concurrent_jobs_have_separate_logs(
 
 
 def test_the_server_reads_only_files_of_jobs(vllm: VllmEngine, picture: Path, tmp_path: Path) -> None:
-    """A file with the same content beside the folder of jobs' folders is refused because of its path."""
+    """A file outside the folder of the jobs is refused because of its path, though its content is the same."""
     inside = Path(shutil.copy(picture, tmp_path / "inside.png"))
 
     async def post(path: Path) -> httpx2.Response:
