@@ -8,6 +8,7 @@ from PIL import Image
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.images import register_heic
 from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, HEIC, identify
 
 
@@ -29,15 +30,36 @@ def read_header(file: BinaryIO) -> Header:
     """
     file_format = identify(file.read(HEAD_BYTES))
     file.seek(0)
-    if file_format.medium is None or file_format in (HEIC, ANIMATED_WEBP):
+    if file_format.medium is None:
         raise unusable_file(f"The content is {file_format.label}, whose header cannot be read here.")
+    if file_format == HEIC:
+        register_heic()
     try:
+        if file_format == ANIMATED_WEBP:
+            return _read_animated_webp(file)
         if file_format.medium == "image":
             with Image.open(file, formats=[file_format.opener]) as image:
                 return Header("image", *image.size)
         return _read_video(file, file_format.opener)
     except (av.FFmpegError, OSError, ValueError, SyntaxError) as error:
         raise unusable_file(f"The header is damaged or missing ({error}).") from error
+
+
+def _read_animated_webp(file: BinaryIO) -> Header:
+    """Return the size of the canvas, and the time of all pictures, which their chunks say.
+
+    The format: https://developers.google.com/speed/webp/docs/riff_container
+    """
+    width = height = milliseconds = 0
+    start = 12  # after RIFF, the length and WEBP
+    while file.seek(start) == start and len(head := file.read(24)) == 24:
+        kind, size = head[:4], int.from_bytes(head[4:8], "little")
+        if kind == b"VP8X":
+            width, height = (1 + int.from_bytes(head[at : at + 3], "little") for at in (12, 15))
+        elif kind == b"ANMF":
+            milliseconds += int.from_bytes(head[20:23], "little")
+        start += 8 + size + size % 2
+    return Header("video", width, height, milliseconds / 1000)
 
 
 def _read_video(file: BinaryIO, demuxer: str) -> Header:

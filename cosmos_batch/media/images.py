@@ -21,7 +21,7 @@ def open_image(source: Source) -> Image.Image:
     """
     file_format = identify_file(source)
     if file_format == HEIC:
-        _register_heic()
+        register_heic()
     try:
         return Image.open(source, formats=[file_format.opener])
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
@@ -29,7 +29,7 @@ def open_image(source: Source) -> Image.Image:
 
 
 @cache
-def _register_heic() -> None:
+def register_heic() -> None:
     """Register Pillow's plugin for HEIC, a package of its own. Raises Failure (InvalidInput) where it is missing."""
     try:
         from pillow_heif import register_heif_opener

@@ -7,6 +7,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.headers import Header, read_header
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
+from tests.support.media_files import animated_webp, heic
 
 
 def test_a_video_says_its_size_and_length(clip: Path) -> None:
@@ -23,6 +24,16 @@ def test_an_image_says_its_size(picture: Path) -> None:
     assert isinstance(known, ImageInfo)
     with picture.open("rb") as file:
         assert read_header(file) == Header("image", known.width, known.height)
+
+
+def test_what_phones_and_web_pages_make_says_its_size(tmp_path: Path) -> None:
+    photo, animation = heic(tmp_path / "photo.heic", 64, 48), animated_webp(tmp_path)
+    known = probe(animation)
+    assert isinstance(known, VideoInfo)
+    with photo.open("rb") as file:
+        assert read_header(file) == Header("image", 64, 48)
+    with animation.open("rb") as file:
+        assert read_header(file) == Header("video", known.width, known.height, pytest.approx(0.3))
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"#EXTM3U\n", b"\x00\x00\x00\x18ftypisom", b"\x89PNG\r\n\x1a\n"])
