@@ -5,6 +5,7 @@
 | `job#<job id>` | `job` | job: `jobs` |
 | `job#<job id>` | `callback` | task token that waits for a job: `callbacks` |
 | `job#<job id>` | `report` | job whose end was published: `reports` |
+| `job#<job id>` | `document#<attempt>` | attempt with a small document: `staged_documents` |
 | `job#<job id>` | `group` | job of a run that callbacks wait for: `groups` |
 | `group#<group id>` | `group` | run of one job or several that callbacks wait for: `groups` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `reserved_keys` |

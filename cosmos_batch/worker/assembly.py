@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
-from cosmos_batch.state import Jobs, Revisions, Runs, Table, Workers
+from cosmos_batch.state import Jobs, Revisions, Runs, StagedDocuments, Table, Workers
 from cosmos_batch.store import CompileCaches, ModelStore
 from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.clients import Clients
@@ -34,6 +34,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
     task_tokens = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
     callers = Callers(task_tokens, jobs, Runs(table))
     queue = Queue(clients.sqs, environment.queue_url, leases)
+    documents = StagedDocuments(table, clients.s3, environment.state_bucket)
     runner = Runner(
         environment=environment,
         clients=clients,
@@ -42,7 +43,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         task_tokens=task_tokens,
         callers=callers,
         queue=queue,
-        committer=Committer(clients.s3, jobs, callers, queue, environment.state_bucket),
+        committer=Committer(clients.s3, jobs, callers, queue, documents, environment.state_bucket),
         model=ResidentModel(
             engine,
             _store(environment, clients, Revisions(table, environment.pipeline)),

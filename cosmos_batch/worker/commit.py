@@ -1,8 +1,10 @@
 """Commits the end of a job: the result is decided once, and then stored and reported until that has succeeded.
 
-1. An attempt uploads its files to `jobs/<job id>/<attempt>/` in the state bucket.
+1. An attempt keeps its document (`StagedDocuments`), and uploads other files to `jobs/<job id>/<attempt>/` in the state
+   bucket.
 2. One conditional write in the state table makes this attempt the job's winner, or shows that another has won.
-3. The winner's files are copied to their final keys, those who wait for the job are told, the message is deleted.
+3. The winner's document and files are written to their final keys, those who wait for the job are told, the message is
+   deleted.
 
 An execution is told the result by its task token. An item of a run is counted in its shard, and the shard's token is
 answered with its last item (decision 074).
@@ -14,7 +16,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
 
@@ -23,7 +25,7 @@ from cosmos_batch.contract.generation.outputs import content_type
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
-from cosmos_batch.state import ConditionFailed, ItemFacts, JobRow, Jobs
+from cosmos_batch.state import ConditionFailed, ItemFacts, JobRow, Jobs, StagedDocuments
 from cosmos_batch.state.table import now
 from cosmos_batch.store.s3_retries import may_succeed_later
 from cosmos_batch.worker.callers import Callers
@@ -42,6 +44,7 @@ class Committer:
     jobs: Jobs
     callers: Callers
     queue: Queue
+    documents: StagedDocuments
     state_bucket: str
 
     def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs, facts: ItemFacts | None = None) -> None:
@@ -49,27 +52,28 @@ class Committer:
 
         `facts` are those of an item of a run. It can be repeated after any failure.
 
-        Raises Failure where S3 refuses to store the outputs.
+        Raises Failure where AWS refuses to store the outputs.
         """
         job, inferred_at = delivery.job, now()
         body = outputs.document.encode()
         objects = [_output(job, job.document.key, len(body))]
         objects += [_output(job, key, path.stat().st_size) for key, path in outputs.files.items()]
-        self._put(job, attempt_id, 0, objects[0], body)
-        for number, path in enumerate(outputs.files.values(), 1):
-            with path.open("rb") as file:
-                self._put(job, attempt_id, number, objects[number], file)
+        needed = f"dynamodb:UpdateItem on the state table and s3:PutObject on bucket {self.state_bucket}"
+        with _refusals_as_failures(job, needed):
+            self.documents.keep(job.job_id, attempt_id, body)
+            for number, path in enumerate(outputs.files.values(), 1):
+                with path.open("rb") as file:
+                    self._put(job, attempt_id, number, objects[number], file)
         result = Result(job_id=job.job_id, outputs=objects, timings=outputs.timings, usage=outputs.usage)
         self._decide(delivery, attempt_id, result, inferred_at, facts)
 
-    def _put(self, job: Job, attempt_id: str, number: int, output: Output, body: Any) -> None:
-        with _refusals_as_failures(job, f"s3:PutObject on bucket {self.state_bucket}"):
-            self.s3.put_object(
-                Bucket=self.state_bucket,
-                Key=_attempt_key(job, attempt_id, number),
-                Body=body,
-                ContentType=output.content_type,
-            )
+    def _put(self, job: Job, attempt_id: str, number: int, output: Output, file: BinaryIO) -> None:
+        self.s3.put_object(
+            Bucket=self.state_bucket,
+            Key=_attempt_key(job, attempt_id, number),
+            Body=file,
+            ContentType=output.content_type,
+        )
 
     def fail(self, delivery: Delivery, attempt_id: str, error: Error, facts: ItemFacts | None = None) -> None:
         """Commit a job's failure, unless an attempt has won already."""
@@ -99,7 +103,7 @@ class Committer:
     def finish(self, delivery: Delivery, row: JobRow) -> None:
         """Store and report a decided result, or count it in the shards of runs, and delete the message.
 
-        Once the result was reported, no file is written again, because VAMS moves the files away. If S3 refuses to
+        Once the result was reported, no file is written again, because VAMS moves the files away. If AWS refuses to
         write them, the job fails with that error.
 
         A job that was planned again has messages with different task tokens. So a result that was reported for another
@@ -129,23 +133,33 @@ class Committer:
         return self.jobs.finish(row.job_id, result.error, written_at) or row
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:
-        """Copy the winner's files to their final keys and return the time; None for an error, which has no files."""
+        """Write the winner's files to their final keys and return the time; None for an error, which has no files."""
         if result.error is not None:
             return None
         for number, output in reversed(list(enumerate(result.outputs))):  # the document is the last to appear
-            bucket, key = parse_uri(output.uri)
-            needed = f"s3:GetObject on bucket {self.state_bucket} and s3:PutObject on bucket {bucket}"
-            with _refusals_as_failures(job, needed):
-                self.s3.copy_object(
-                    CopySource={"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)},
-                    Bucket=bucket,
-                    Key=key,
-                    ContentType=output.content_type,
-                    Metadata={OBJECT_MARKER: job.job_id},
-                    MetadataDirective="REPLACE",
-                )
+            self._write(job, winner, number, output)
         stage_reached("written", job)
         return now()
+
+    def _write(self, job: Job, winner: str, number: int, output: Output) -> None:
+        """Write an output of the winner to its final key."""
+        bucket, key = parse_uri(output.uri)
+        final = {
+            "Bucket": bucket,
+            "Key": key,
+            "ContentType": output.content_type,
+            "Metadata": {OBJECT_MARKER: job.job_id},
+        }
+        needed = (
+            f"dynamodb:GetItem on the state table, s3:GetObject on bucket {self.state_bucket} "
+            f"and s3:PutObject on bucket {bucket}"
+        )
+        with _refusals_as_failures(job, needed):
+            if number == 0:
+                self.s3.put_object(**final, Body=self.documents.read(job.job_id, winner))
+            else:
+                source = {"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)}
+                self.s3.copy_object(**final, CopySource=source, MetadataDirective="REPLACE")
 
 
 def not_stored(job: Job, fault: Exception) -> Error:
@@ -161,7 +175,7 @@ def not_stored(job: Job, fault: Exception) -> Error:
 
 @contextmanager
 def _refusals_as_failures(job: Job, permissions: str) -> Iterator[None]:
-    """Raise Failure where S3 refuses a request, which needs `permissions`, for a cause that does not pass by itself."""
+    """Raise Failure where AWS refuses a request for a lasting cause; the request needs `permissions`."""
     try:
         yield
     except ClientError as error:
@@ -169,8 +183,8 @@ def _refusals_as_failures(job: Job, permissions: str) -> Iterator[None]:
             raise
         raise Failure(
             "Internal",
-            f"S3 refused to store the result of {job.subject}, which needs {permissions}: {error}",
-            f"Allow the worker's role {permissions}, and the use of the KMS keys of these buckets; "
+            f"AWS refused to store the result of {job.subject}, which needs {permissions}: {error}",
+            f"Allow the worker's role {permissions}, and the use of the KMS keys of these stores; "
             "then start the job again.",
             retryable=True,
         ) from error
@@ -181,5 +195,5 @@ def _output(job: Job, key: str, size: int) -> Output:
 
 
 def _attempt_key(job: Job, attempt_id: str, number: int) -> str:
-    """Return where an attempt uploads its output `number`; number 0 is the document."""
-    return f"jobs/{job.job_id}/{attempt_id}/{f'file-{number}' if number else 'document.json'}"
+    """Return where an attempt uploads its output `number`; number 0 is the document, which `StagedDocuments` keeps."""
+    return f"jobs/{job.job_id}/{attempt_id}/file-{number}"

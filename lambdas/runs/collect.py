@@ -21,6 +21,7 @@ from cosmos_batch.state import (
     Runs,
     ShardFacts,
     ShardRow,
+    StagedDocuments,
     Table,
     Watcher,
     end_of,
@@ -76,6 +77,7 @@ class Collector:
         self._row = row
         self._runs, self._jobs = Runs(table), Jobs(table)
         self._objects = objects
+        self._documents = StagedDocuments(table, client("s3"), objects.bucket)
 
     def collect(self, error: Error | None) -> None:
         items = self._items(error)
@@ -171,9 +173,9 @@ class Collector:
         return found
 
     def _answer(self, item: PlannedItem, end: JobEnd, result: Result) -> dict[str, Any]:
-        """Return what a line tells of the answer; it is read from the document in the state bucket."""
-        key = f"jobs/{result.job_id}/{end.winner}/document.json"
-        document = json.loads(client("s3").get_object(Bucket=self._objects.bucket, Key=key)["Body"].read())
+        """Return what a line tells of the answer; it is read from the document that the winning attempt has kept."""
+        assert end.winner is not None, "an answer is that of an attempt"
+        document = json.loads(self._documents.read(result.job_id, end.winner))
         answer: dict[str, Any] = {
             "model": document.get("model"),
             "revision": document.get("revision"),

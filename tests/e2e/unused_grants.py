@@ -78,7 +78,12 @@ UNUSED_BY_RUNS = [
     ),
     Unused(["FunctionsFinishRun"], ["states:sendtaskfailure"], "a run that failed: tests/lambdas/runs/test_finish.py"),
     # What `collect` does, of a run that was stopped when some of its items had their answer.
-    Unused(["FunctionsFinishRun"], ["s3:getobject"], "documents: tests/lambdas/runs/test_collect.py", "*/jobs/[*]"),
+    Unused(
+        ["FunctionsCollect", "FunctionsFinishRun"],
+        ["s3:getobject"],
+        "large documents: tests/state/test_staged_documents.py",
+        "*/jobs/[*]",
+    ),
     Unused(["FunctionsFinishRun"], ["s3:putobject"], "results: tests/lambdas/runs/test_collect.py", "*/results/[*]"),
 ]
 
@@ -173,6 +178,7 @@ UNUSED = [
     ),
     Unused(WORKERS, ["elasticfilesystem:clientmount", "elasticfilesystem:clientwrite"], "used by the mount"),
     Unused(WORKERS, ["s3:getobject"], "a long prompt, a copy, a bucket without versions: test_bad_input.py"),
+    Unused(WORKERS, ["s3:putobject"], "a large document: tests/state/test_staged_documents.py", "*/jobs/[*]"),
     Unused(WORKERS, ["s3:putobject"], "an engine that compiles: tests/store/test_compile_caches.py", "*/caches/*"),
     Unused(WORKERS, ["secretsmanager:getsecretvalue"], "only when a model must be downloaded: test_models.py"),
     Unused(WORKERS, ["sqs:changemessagevisibility"], "leases of long jobs: test_faults.py"),

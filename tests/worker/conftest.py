@@ -23,7 +23,7 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.moto_patches import dynamodb
-from cosmos_batch.state import Jobs, RunRow, Runs, ShardRow, Table, Watcher, Workers
+from cosmos_batch.state import Jobs, RunRow, Runs, ShardRow, StagedDocuments, Table, Watcher, Workers
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
@@ -85,6 +85,7 @@ class Bench:
         self.table = Table(dynamodb, TABLE)
         self.jobs = Jobs(self.table)
         self.runs = Runs(self.table)
+        self.staged = StagedDocuments(self.table, self.s3, STATE)
         self.workers = Workers(self.table, "cosmos-reason2-2b")
         self.stepfunctions = FakeStepFunctions()
         Image.new("RGB", (64, 48), "red").save(folder / "picture.png")

@@ -15,7 +15,7 @@ from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import ASSETS, STATE, Bench
+from tests.worker.conftest import ASSETS, Bench
 from tests.worker.engines import PATIENCE, Counting, until
 
 
@@ -114,7 +114,8 @@ def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
     row = bench.jobs.get("one")
     assert row is not None
     assert row.state == "SUCCEEDED"
-    winners = json.loads(bench.s3.get_object(Bucket=STATE, Key=f"jobs/one/{row.winner}/document.json")["Body"].read())
+    assert row.winner is not None
+    winners = json.loads(bench.staged.read("one", row.winner))
     versions = bench.s3.list_object_versions(Bucket=ASSETS, Prefix="out/")["Versions"]
     assert len({version["ETag"] for version in versions}) == 1, "only the winner's document was ever written"
     assert json.loads(bench.document("one"))["result"] == winners["result"]

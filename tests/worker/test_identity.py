@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
@@ -73,10 +75,14 @@ def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> No
     assert json.loads(bench.document("one"))["jobId"] == "one"
 
 
-def test_any_worker_delivers_a_result_that_is_decided(bench: Bench) -> None:
+@pytest.mark.parametrize("is_of_an_earlier_release", [False, True])
+def test_any_worker_delivers_a_result_that_is_decided(bench: Bench, is_of_an_earlier_release: bool) -> None:
     """A worker ended after the decision. Nothing is left to infer, so the model of this worker does not matter."""
     job = bench.job(planned_for=OTHER)
-    bench.s3.put_object(Bucket=STATE, Key="jobs/one/won/document.json", Body=b"decided")
+    if is_of_an_earlier_release:
+        bench.s3.put_object(Bucket=STATE, Key="jobs/one/won/document.json", Body=b"decided")
+    else:
+        bench.staged.keep("one", "won", b"decided")
     output = Output(uri=f"s3://{ASSETS}/out/one.json", size=7, content_type="application/json")
     bench.jobs.commit("one", "won", Result(job_id="one", outputs=[output]))
     bench.send(job)

@@ -11,7 +11,7 @@ from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.state import JobRow, Watcher
 from cosmos_batch.worker import callers, costs, runner
 from cosmos_batch.worker.queue import Delivery
-from tests.worker.conftest import ASSETS, STATE, Bench
+from tests.worker.conftest import ASSETS, Bench
 from tests.worker.engines import Counting
 
 
@@ -142,9 +142,9 @@ def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the
     bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0), table_only=True)
     bench.worker().run()
     assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
-    [kept] = bench.s3.list_objects_v2(Bucket=STATE, Prefix="jobs/item-a/")["Contents"]
-    assert kept["Key"].endswith("/document.json")
-    assert row(bench, "item-a").state == "SUCCEEDED"
+    ended = row(bench, "item-a")
+    assert ended.state == "SUCCEEDED" and ended.winner is not None
+    assert json.loads(bench.staged.read("item-a", ended.winner))["jobId"] == "item-a"
 
 
 def test_an_item_that_was_planned_for_another_deployment_is_planned_again_after_some_receipts(

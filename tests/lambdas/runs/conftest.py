@@ -18,7 +18,7 @@ from cosmos_batch.contract.result import Output, Result, Usage
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
 from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.planning.runs.shards import item_line
-from cosmos_batch.state import Attempt, ItemFacts, JobRow, Jobs, Runs, ShardRow, count_item
+from cosmos_batch.state import Attempt, ItemFacts, JobRow, Jobs, Runs, ShardRow, StagedDocuments, count_item
 from lambdas.handlers import collect, feed, finish_run, prepare_run
 from lambdas.runs.objects import RunObjects
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
@@ -32,6 +32,7 @@ class Bench:
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
         self.runs, self.jobs = Runs(cloud.table), Jobs(cloud.table)
+        self.staged = StagedDocuments(cloud.table, cloud.s3, STATE_BUCKET)
 
     def items(self, *names: str) -> list[RunItem]:
         """Upload files, and return an item for each."""
@@ -88,7 +89,7 @@ class Bench:
         """Do what a worker does: write the document, decide the job, and count it. Returns complete shards."""
         self.jobs.open_attempt(job_id, Attempt(id="a", worker="w", solo=False))
         body = f'{{"model": "m", "revision": "c1", "result": "{text}", "userPrompt": "What?"}}'
-        self.cloud.s3.put_object(Bucket=STATE_BUCKET, Key=f"jobs/{job_id}/a/document.json", Body=body.encode())
+        self.staged.keep(job_id, "a", body.encode())
         output = Output(uri="s3://assets/clips/d.json", size=1, content_type="application/json")
         usage = Usage(prompt_tokens=7, completion_tokens=3)
         result = Result(job_id=job_id, error=error, outputs=[] if error else [output], usage=None if error else usage)
