@@ -1,10 +1,12 @@
 """A stand-in for AWS below botocore: botocore builds and parses everything, and responses come after a set delay."""
 
+import base64
 import io
 import json
 import threading
 import time
 import urllib.parse
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -80,9 +82,9 @@ class InstantAws:
         if operation == "SendTaskSuccess":
             self.reported.append(json.loads(request["output"]))
         if operation == "GetItem":
-            return {"Item": self._row(request["Key"]["pk"]["S"], {})}
+            return {"Item": self._row(request["Key"], {})}
         if operation == "UpdateItem":
-            return {"Attributes": self._row(request["Key"]["pk"]["S"], request["ExpressionAttributeValues"])}
+            return {"Attributes": self._row(request["Key"], request["ExpressionAttributeValues"])}
         return {}
 
     def _receive(self, wait_seconds: int) -> list[dict[str, str]]:
@@ -98,9 +100,11 @@ class InstantAws:
             for job in taken
         ]
 
-    def _row(self, pk: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the table's row of a job, or of a worker and its pipeline, after a write of `values`."""
-        kind, _, name = pk.partition("#")
+    def _row(self, key: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """Return the table's row of a job, its document, or a worker and its pipeline, after a write of `values`."""
+        kind, _, name = key["pk"]["S"].partition("#")
+        if key["sk"]["S"].startswith("document#"):
+            return {"document": {"B": base64.b64encode(zlib.compress(b"{}")).decode()}}
         if kind != "job":
             return {"worker": {"S": "bench"}, "state": {"S": "READY"}, "lastSeen": {"S": "now"}}
         row = {
