@@ -102,6 +102,10 @@ def _later() -> str:
 items then had {writes[0]:.2f} units of writes an item instead of {writes[1]:.2f}, and cost ${dollars:.2f} for a
 million. A larger one has fewer transitions for each item: with those of the run of 10,000 it is
 ${dollars - transitions[0] + transitions[1]:.2f}.
+
+Since then a small document waits in the state table instead of the state bucket
+([decision 076](decisions/076-small-documents-wait-in-the-table.md)). That was not counted yet, so the limit counts as
+not met, and `runs plan` still assumes two PUTs for each document.
 """
 
 
