@@ -29,14 +29,13 @@ from cosmos_batch.worker.pace import PaceMeter
 from lambdas.runs.prepare import concurrency
 from lambdas.scaling.breaker import workers_to_start
 from lambdas.scaling.unfed_jobs import jobs_to_come
-from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
+from lambdas.scaling.worker_count import STARTS_AT_ONCE, seconds_per_unit, wanted_by_pipeline
 
 RUN, PIPELINE = "simulated", "cosmos-reason2-2b"
 IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configuration="simulated")
 QUEUE = DeployedQueue(id=PIPELINE, queue_url="https://queue", identity=IDENTITY)
 INSTANCE_TYPE = "g6e.12xlarge"
 SPOT_LOSSES_PER_HOUR = 0.05
-STARTS_AT_ONCE = 80  # SubmitJob takes one job a call; so many fit into an invocation of `scale`
 # Measured on the local cloud (benchmarks/results/runs-items.json), whose DynamoDB serves one call at a time.
 FEED_SECONDS, COLLECT_SECONDS = 30.0, 15.0
 RECEIVED_AT_ONCE = 10

@@ -33,7 +33,7 @@ class RunFeeding:
         return FedItems.model_validate(self._table.get(f"run#{run}", f"fed#{pipeline}") or {})
 
     def add(self, run: str, pipeline: str, items: int, needed: int) -> None:
-        """Count a shard that is fed for the first time."""
+        """Count a shard that is fed for the first time; negative numbers take back one that is to be fed again."""
         values = {"items": items, "needed": needed, "later": expires_at(KEEP_SECONDS)}
         self._table.update(
             f"run#{run}", f"fed#{pipeline}", "SET #expiresAt = :later ADD #items :items, #needed :needed", values

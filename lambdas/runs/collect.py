@@ -17,6 +17,7 @@ from cosmos_batch.state import (
     JobEnd,
     JobRow,
     Jobs,
+    RunFeeding,
     RunRow,
     Runs,
     ShardFacts,
@@ -75,7 +76,7 @@ class Collector:
     def __init__(self, run: RunRow, row: ShardRow, table: Table, objects: RunObjects) -> None:
         self._run = run
         self._row = row
-        self._runs, self._jobs = Runs(table), Jobs(table)
+        self._runs, self._jobs, self._feeding = Runs(table), Jobs(table), RunFeeding(table)
         self._objects = objects
         self._documents = StagedDocuments(table, client("s3"), objects.bucket)
 
@@ -91,9 +92,18 @@ class Collector:
         bad = [line for line in lines if line.error is not None]
         self._objects.write_results(RESULTS, self._row.shard, [_text(line) for line in good])
         self._objects.write_results(ERRORS, self._row.shard, [_text(line) for line in bad])
-        if self._runs.end_shard(self._row.run, self._row.shard, facts_of(lines)) and self._row.state != "SKIPPED":
-            self._jobs.count_waiting(self._row.pipeline, -self._row.jobs, -self._row.weight)
+        self._end_shard(facts_of(lines))
         log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))
+
+    def _end_shard(self, facts: ShardFacts) -> None:
+        """Note the shard's end, and take it back out of what was counted when it was fed."""
+        row = self._row
+        if not self._runs.end_shard(row.run, row.shard, facts):
+            return
+        if row.state != "SKIPPED":
+            self._jobs.count_waiting(row.pipeline, -row.jobs, -row.weight)
+        if facts.cancelled and row.jobs:  # it is fed and counted again if the run is resumed
+            self._feeding.add(row.run, row.pipeline, -row.items, -row.jobs)
 
     def _items(self, error: Error | None) -> list[PlannedItem]:
         """Return the planned items; if the feeding ended before they were planned, all of them with an error."""

@@ -26,6 +26,7 @@ from lambdas.scaling.stuck_workers import end_stuck_workers
 from lambdas.scaling.unfed_jobs import unfed_jobs
 from lambdas.scaling.vcpu_shares import workers_within_total
 from lambdas.scaling.worker_count import (
+    STARTS_AT_ONCE,
     seconds_per_unit,
     surplus_is_settled,
     totals_of,
@@ -171,7 +172,7 @@ class PipelineScaler:
         if within_total is not None:
             room = min(room, within_total)
         serving = sum(worker.row.completed > 0 for worker in live)
-        missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room))
+        missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room, STARTS_AT_ONCE))
         fleet.start(missing)
         ready = sum(worker.row.state == "READY" for worker in young)
         fleet.drain(aging[: workers_to_retire(len(aging), ready, wanted, room)])

@@ -9,6 +9,9 @@ from cosmos_batch.state import PipelineRow
 
 # From SubmitJob to a loaded model, until a first worker has measured it: launch an instance, pull an image, load.
 FIRST_COLD_START_SECONDS = 600.0
+# SubmitJob takes one job a call, and the calls and rows of so many workers fit into the two minutes of `scale`. The
+# next look, at most a minute later, starts more: 400 workers are submitted within five minutes.
+STARTS_AT_ONCE = 80
 SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
 
 

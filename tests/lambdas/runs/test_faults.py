@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.runs import ShardRef
-from cosmos_batch.state import Jobs, ReservedKeys, Runs
+from cosmos_batch.state import Jobs, ReservedKeys, RunFeeding, Runs
 from lambdas.handlers import feed as feed_function
 from lambdas.reporting.refusal import refuse_queue
 from lambdas.runs import feed, item_messages, reconcile, shard_plan
@@ -280,6 +280,19 @@ def test_answers_of_a_parked_shard_are_in_the_tables_if_its_run_is_cancelled(ben
     bench.runs.cancel(RUN, "by a person")
     bench.finish("e2")
     assert (len(bench.lines("results")), len(bench.lines("errors"))) == (1, 1)
+
+
+def test_a_shard_that_is_fed_again_after_a_cancel_counts_once_among_what_was_fed(bench: Bench) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    feeding = RunFeeding(bench.cloud.table)
+    bench.answer(sent_ids(bench)[0])
+    bench.runs.cancel(RUN, "by a person")
+    bench.finish()
+    assert feeding.get(RUN, SMALL).items == 0, "its cancelled item is still to come if the run is resumed"
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    fed = feeding.get(RUN, SMALL)
+    assert (fed.items, fed.needed) == (2, 1)
 
 
 def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_failure(bench: Bench) -> None:

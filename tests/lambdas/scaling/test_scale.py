@@ -9,7 +9,7 @@ import pytest
 
 from cosmos_batch.state import Jobs, Workers
 from lambdas.handlers.scale import handler
-from lambdas.scaling import nudges
+from lambdas.scaling import nudges, scale
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud, event, sqs_batch
 from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, nudge
 from tests.support.jobs import make_job
@@ -38,6 +38,18 @@ def test_many_nudges_start_exactly_the_wanted_workers(cloud: Cloud, workers: Wor
     for _ in range(3):
         nudge(*[PLANNED] * 10)
     assert len(cloud.batch.submitted) == 3
+
+
+def test_one_look_starts_so_many_workers_and_the_next_look_starts_the_others(
+    cloud: Cloud, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "STARTS_AT_ONCE", 3)
+    workers.measured(seconds_per_unit=100, cold_start_seconds=1)
+    enqueue(cloud, 10)
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 3
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
 
 
 def test_no_more_workers_start_than_may_run(cloud: Cloud, workers: Workers) -> None:
