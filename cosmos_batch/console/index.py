@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from cosmos_batch.console.collection import Entry
-from cosmos_batch.console.queries import QueryResults, connect
+from cosmos_batch.console.queries import TEXT_END, QueryResults, connect
 from cosmos_batch.console.records import Facet, FailureGroup, Query, Row, Rows
 
 _SHOWN = 400  # characters of a prompt or answer in the grid
@@ -24,13 +24,15 @@ CREATE TABLE items (
     variant TEXT NOT NULL, duration REAL, dollars REAL, score REAL
 );
 CREATE TABLE labels (label TEXT NOT NULL, item INTEGER NOT NULL, PRIMARY KEY (label, item)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'trigram');
+CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'trigram case_sensitive 1');
+CREATE VIRTUAL TABLE trigrams USING fts5vocab (words, row);
 CREATE INDEX by_time ON items (timestamp);
 CREATE INDEX by_name ON items (name, timestamp);
 CREATE INDEX by_model ON items (model, name);
-CREATE INDEX by_duration ON items (duration);
-CREATE INDEX by_dollars ON items (dollars);
-CREATE INDEX by_score ON items (score);
+CREATE INDEX by_error ON items (kind, error_code);
+CREATE INDEX by_duration ON items (duration DESC, id);
+CREATE INDEX by_dollars ON items (dollars DESC, id);
+CREATE INDEX by_score ON items (score DESC, id);
 CREATE INDEX by_path ON items (path);
 CREATE INDEX by_item ON items (item);
 """
@@ -113,7 +115,7 @@ class DocumentIndex:
         )
         self._writer.execute(f"INSERT INTO items VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
         text = "\n".join((document.name, document.prompt, document.answer))[:_SEARCHED].casefold()
-        self._writer.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, text))
+        self._writer.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, text + TEXT_END))
         self._writer.executemany("INSERT INTO labels VALUES (?, ?)", [(label, item) for label in document.labels])
 
     def rows(self, query: Query, offset: int, limit: int) -> Rows:
@@ -180,7 +182,7 @@ class DocumentIndex:
     def text(self, item: int) -> str:
         """Return the text of a document in which the search looks."""
         found = self._one("SELECT text FROM words WHERE rowid = ?", item)
-        return "" if found is None else str(found)
+        return "" if found is None else str(found).removesuffix(TEXT_END)
 
     def facets(self, column: str) -> list[Facet]:
         """Return the most frequent values of `model` or `error_code`."""

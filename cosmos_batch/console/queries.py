@@ -1,10 +1,12 @@
 """Answering queries over the index: the ids of a result, and its first rows at once where a word is in nearly all.
 
-FTS5 finds rare words quickly, and takes longer the more documents have a word. Of a result of more than `_FEW`
-documents, the first rows are found by walking along an index and looking at each text, which is quick because every
-few rows fit. All of its ids are collected meanwhile in a thread, and kept, so that scrolling asks for none twice.
+FTS5 finds rare words quickly, and takes longer the more documents have a word. So the first documents of the result's
+order are looked at one after the other. Where enough of them have the words, they are the answer, and all ids are
+collected in a thread when the page asks again. Where too few have them, the words are so rare that FTS5 is quick. What
+was collected is kept, so that scrolling searches for nothing twice.
 """
 
+import json
 import sqlite3
 from array import array
 from collections import OrderedDict
@@ -17,8 +19,10 @@ from typing import NamedTuple
 from cosmos_batch.console.records import Query
 
 _KEPT = 8  # results of queries whose ids are kept
-_FEW = 2000  # documents of a result that are sorted while the page waits
-_SHORTEST = 3  # characters of a word that the trigrams of FTS5 can find
+_LOOKED_AT = 2000  # documents, the first of the order, whose texts are searched while the page waits
+_SHORTEST = 3  # characters of a word that FTS5 finds by its trigrams
+TEXT_END = "\n\n"  # of each text: with it, even the last letter begins a trigram
+_TRIGRAMS = 500  # that may begin with a shorter word for FTS5 to look for all of them
 
 _ORDERS = {
     "newest": "timestamp DESC, id DESC",
@@ -41,14 +45,14 @@ class Part(NamedTuple):
 
 
 class QueryResults:
-    """The results of the last queries."""
+    """The results of the last queries. That of a query which was answered by its first rows alone is None."""
 
     def __init__(self, file: Path) -> None:
         self._lock = Lock()
         self._file = file
         self._reader = connect(file)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="query")
-        self._kept: OrderedDict[_Key, Future[array[int]]] = OrderedDict()
+        self._kept: OrderedDict[_Key, Future[array[int]] | None] = OrderedDict()
 
     def close(self) -> None:
         """End the queries at work."""
@@ -57,27 +61,44 @@ class QueryResults:
 
     def part(self, query: Query, version: int, offset: int, limit: int) -> Part:
         """Return the ids of some rows of a result."""
+        key = (query, version)
         with self._lock:
-            kept = self._result((query, version))
-            if not kept.done() and _is_common(self._reader, query):
-                return Part(_walk(self._reader, query, offset, limit), max(_FEW, offset + limit), exact=False)
-        ids = kept.result()
+            part = self._part_of_first(key, offset, limit)
+            if part is not None:
+                return part
+            collected = self._collected(key)
+        ids = collected.result()
         return Part(ids[offset : offset + limit].tolist(), len(ids), exact=True)
 
     def all(self, query: Query, version: int) -> list[int]:
         """Return all ids of a result."""
         with self._lock:
-            kept = self._result((query, version))
-        return kept.result().tolist()
+            collected = self._collected((query, version))
+        return collected.result().tolist()
 
-    def _result(self, key: _Key) -> "Future[array[int]]":
-        """Return the result of a query, which is collected if it was not asked for lately."""
-        if key not in self._kept:
-            self._kept[key] = self._pool.submit(_collect, self._file, key[0])
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+    def _part_of_first(self, key: _Key, offset: int, limit: int) -> Part | None:
+        """Return rows that are found among the first documents; None where too few are, or where all are collected."""
+        query, is_new = key[0], key not in self._kept
+        if not _words(query) or (not is_new and self._collected(key).done()):
+            return None
+        found, is_all = _look_at_first(self._reader, query)
+        if not is_all and len(found) < offset + limit:
+            return None
+        if is_new and not is_all:
+            self._keep(key, None)
+        return Part(found[offset : offset + limit], len(found), exact=is_all)
+
+    def _collected(self, key: _Key) -> "Future[array[int]]":
+        """Return the ids of a result, which are collected unless that was done lately."""
+        collected = self._kept.get(key) or self._pool.submit(_collect, self._file, key[0])
+        self._keep(key, collected)
+        return collected
+
+    def _keep(self, key: _Key, collected: "Future[array[int]] | None") -> None:
+        self._kept[key] = collected
         self._kept.move_to_end(key)
-        return self._kept[key]
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
 
 
 def connect(file: Path) -> sqlite3.Connection:
@@ -88,57 +109,66 @@ def connect(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def _look_at_first(connection: sqlite3.Connection, query: Query) -> tuple[list[int], bool]:
+    """Return which of the first documents of the order have the words of a query, and whether there are no others."""
+    conditions, values = _filters(query)
+    first = f"SELECT id FROM items {_where(conditions)} ORDER BY {_ORDERS[query.sort]} LIMIT {_LOOKED_AT}"  # noqa: S608
+    ids = [item for (item,) in connection.execute(first, values)]
+    words = _words(query)
+    with_words = " AND ".join(["rowid IN (SELECT value FROM json_each(?))", *["instr(text, ?)"] * len(words)])
+    found = {
+        item
+        for (item,) in connection.execute(f"SELECT rowid FROM words WHERE {with_words}", [json.dumps(ids), *words])  # noqa: S608
+    }
+    return [item for item in ids if item in found], len(ids) < _LOOKED_AT
+
+
 def _collect(file: Path, query: Query) -> "array[int]":
     conditions, values = _filters(query)
-    match, words = _match(query)
-    select = f"SELECT id FROM items {_where([*match, *conditions])} ORDER BY {_ORDERS[query.sort]}"  # noqa: S608
     with closing(connect(file)) as connection:
+        having, words = _having(connection, _words(query))
+        select = f"SELECT id FROM items {_where([*having, *conditions])} ORDER BY {_ORDERS[query.sort]}"  # noqa: S608
         return array("q", (item for (item,) in connection.execute(select, [*words, *values])))
-
-
-def _is_common(connection: sqlite3.Connection, query: Query) -> bool:
-    """Return whether the words of a query are in more documents than are quickly sorted."""
-    words = [word for word in _words(query) if len(word) >= _SHORTEST]
-    if not words:
-        return bool(query.search.strip())
-    select = "SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-    return bool(connection.execute(select, (_quoted(words), _FEW)).fetchone()[0] >= _FEW)
-
-
-def _walk(connection: sqlite3.Connection, query: Query, offset: int, limit: int) -> list[int]:
-    """Return ids by looking at one document after the other in the order of the result."""
-    conditions, values = _filters(query)
-    words = _words(query)
-    has_words = ["instr((SELECT text FROM words WHERE rowid = items.id), ?)"] * len(words)
-    select = (
-        f"SELECT id FROM items {_where([*conditions, *has_words])} "  # noqa: S608
-        f"ORDER BY {_ORDERS[query.sort]} LIMIT ? OFFSET ?"
-    )
-    return [item for (item,) in connection.execute(select, [*values, *words, limit, offset])]
 
 
 def _words(query: Query) -> list[str]:
     return list(dict.fromkeys(query.search.casefold().split()))
 
 
-def _quoted(words: list[str]) -> str:
-    return " AND ".join('"{}"'.format(word.replace('"', '""')) for word in words)
-
-
-def _match(query: Query) -> tuple[list[str], list[str]]:
-    """Return the conditions of a query's words, and their values."""
+def _having(connection: sqlite3.Connection, words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the conditions of words in texts, and their values."""
     conditions: list[str] = []
     values: list[str] = []
-    words = _words(query)
-    long = [word for word in words if len(word) >= _SHORTEST]
-    if long:
-        conditions.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
-        values.append(_quoted(long))
+    phrases: list[str] = []
     for word in words:
-        if len(word) < _SHORTEST:
+        terms = _terms(connection, word)
+        if terms is None:
             conditions.append("id IN (SELECT rowid FROM words WHERE instr(text, ?))")
             values.append(word)
+        elif terms:
+            phrases.append(f"({' OR '.join(map(_quoted, terms))})")
+        else:
+            conditions.append("FALSE")
+    if phrases:
+        conditions.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
+        values.append(" AND ".join(phrases))
     return conditions, values
+
+
+def _terms(connection: sqlite3.Connection, word: str) -> list[str] | None:
+    """Return what FTS5 looks for, one of which is in each text with a word; None for too many.
+
+    A word that is shorter than a trigram is the beginning of some.
+    """
+    if len(word) >= _SHORTEST:
+        return [word]
+    begins = "SELECT term FROM trigrams WHERE term >= ? AND term < ? LIMIT ?"
+    terms = [term for (term,) in connection.execute(begins, (word, f"{word}\U0010ffff", _TRIGRAMS))]
+    return terms if len(terms) < _TRIGRAMS else None
+
+
+def _quoted(text: str) -> str:
+    return '"{}"'.format(text.replace('"', '""'))
 
 
 def _filters(query: Query) -> tuple[list[str], list[str | float]]:

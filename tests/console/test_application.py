@@ -4,12 +4,16 @@ import gzip
 import io
 import json
 import os
+from array import array
 from pathlib import Path
+from threading import Event
 
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from cosmos_batch.console import queries
+from cosmos_batch.console.records import Query
 from tests.console.conftest import Open
 from tests.support import media_files
 from tests.support.console_documents import write_answer, write_failure, write_generation
@@ -49,6 +53,10 @@ def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> No
         ({"search": 'a" OR "b'}, []),
         ({"search": "100%_"}, ["b.mp4"]),
         ({"search": "МОСТ"}, ["b.mp4"]),
+        ({"search": "ст"}, ["b.mp4"]),
+        ({"search": "т"}, ["b.mp4"]),
+        ({"search": "zz"}, []),
+        ({"search": "robot zz"}, []),
         ({"status": "failed"}, ["c.mp4"]),
         ({"status": "succeeded", "sort": "name"}, ["a.mp4", "b.mp4", "made.mp4"]),
         ({"errorCode": "TimedOut"}, ["c.mp4"]),
@@ -59,7 +67,17 @@ def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> No
         ({"offset": 99}, []),
     ],
 )
-def test_search_filters_and_order(open_console: Open, tmp_path: Path, query: dict[str, str], found: list[str]) -> None:
+@pytest.mark.parametrize("looked_at", [1, 2000])
+def test_search_filters_and_order(
+    open_console: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    query: dict[str, str],
+    found: list[str],
+    looked_at: int,
+) -> None:
+    """Rows are the same where the first documents are looked at, and where FTS5 finds the words in the others."""
+    monkeypatch.setattr(queries, "_LOOKED_AT", looked_at)
     write_answer(
         tmp_path / "1.json", inputFile="a.mp4", timestamp="20260101-000001", data={"point_2d": [1, 1], "label": "dog"}
     )
@@ -67,6 +85,33 @@ def test_search_filters_and_order(open_console: Open, tmp_path: Path, query: dic
     write_failure(tmp_path / "3.json", "TimedOut", "It took long.", "c.mp4", "20260101-000003")
     write_generation(tmp_path / "4.json", ["made.mp4"], timestamp="20260101-000004")
     assert [row["name"] for row in rows(open_console(tmp_path), **query)] == found
+
+
+def test_the_first_rows_of_a_frequent_word_wait_for_no_search_in_all_documents(
+    open_console: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        write_answer(tmp_path / f"{number}.json", timestamp=f"20260101-00000{number}", result=f"A circle, {number}.")
+    monkeypatch.setattr(queries, "_LOOKED_AT", 3)
+    client = open_console(tmp_path)
+    go_on, collect = Event(), queries._collect
+
+    def waiting(file: Path, query: Query) -> "array[int]":
+        go_on.wait()
+        return collect(file, query)
+
+    monkeypatch.setattr(queries, "_collect", waiting)
+    url = "/api/views/folder/rows?search=circle&limit=2"
+    try:
+        for _ in range(2):
+            first = client.get(url).json()
+            assert (first["total"], first["exact"]) == (3, False)
+            assert [row["answer"] for row in first["rows"]] == ["A circle, 4.", "A circle, 3."]
+    finally:
+        go_on.set()
+    last = client.get(f"{url}&offset=3").json()
+    assert (last["total"], last["exact"]) == (5, True)
+    assert [row["answer"] for row in last["rows"]] == ["A circle, 1.", "A circle, 0."]
 
 
 @pytest.mark.parametrize("query", ["sort=id;DROP", "limit=many", "search=" + "x" * 201, "unknown=1", "status=odd"])

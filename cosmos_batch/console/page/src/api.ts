@@ -37,6 +37,30 @@ export function messageOf(caught: unknown): string {
   return caught instanceof Error ? caught.message : String(caught);
 }
 
+export interface Action {
+  busy: boolean;
+  problem: string | null;
+  setProblem: (problem: string | null) => void;
+  // Does something, and keeps why it could not be done.
+  perform: (what: () => Promise<void>) => Promise<void>;
+}
+
+export function useAction(): Action {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const perform = async (what: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await what();
+    } catch (caught) {
+      setProblem(messageOf(caught));
+    }
+    setBusy(false);
+  };
+  return { busy, problem, setProblem, perform };
+}
+
 export interface Polled<Value> {
   value: Value | null;
   error: string | null;

@@ -1,11 +1,11 @@
 import Alert from "@cloudscape-design/components/alert";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { usePolled } from "./api";
 import { Waiting } from "./app";
-import { Grid, type View } from "./grid";
+import { Grid } from "./grid";
 import { ItemPage } from "./item";
 import type { Source } from "./source";
-import { EVERYTHING, type Selection, type State } from "./types";
+import { EVERYTHING, type Query, type Selection, type State } from "./types";
 
 const READING = 500; // milliseconds between two looks, while documents are read
 const GROWING = 2000; // and while more of them may come
@@ -27,7 +27,9 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
   const { value: state, error } = usePolled(base, () => source.state(), (found) =>
     found.done ? (found.grows ? GROWING : null) : READING,
   );
-  const [view, setView] = useState<View>({ query: EVERYTHING, offset: 0 });
+  // What the person chose is kept while an item is open.
+  const [query, setQuery] = useState<Query>(EVERYTHING);
+  const offsetRef = useRef(0);
   const title = state?.title;
   useEffect(() => {
     if (title !== undefined) onTitle?.(title);
@@ -39,7 +41,15 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
       {!state && !error && <Waiting />}
       {state && item === null && above?.(state)}
       {state && item === null && (
-        <Grid source={source} base={base} state={state} view={view} setView={setView} onRetry={onRetry} />
+        <Grid
+          source={source}
+          base={base}
+          state={state}
+          query={query}
+          setQuery={setQuery}
+          offsetRef={offsetRef}
+          onRetry={onRetry}
+        />
       )}
       {state && item !== null && <ItemPage key={item} source={source} base={base} id={item} />}
     </>

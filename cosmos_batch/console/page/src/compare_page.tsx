@@ -56,6 +56,9 @@ const KEYS = [
   { value: "input", label: "By files and variants" },
 ];
 
+// Changes that are no differences.
+const ALIKE = ["same", "fails in both"];
+
 function Compared({ first, second, by }: { first: string; second: string; by: string }) {
   const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}?by=${by}`;
   const { value, error } = usePolled<ComparedRuns>(
@@ -65,6 +68,7 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
   );
   if (error) return <Alert type="error">{error}</Alert>;
   if (!value) return <Waiting />;
+  const differences = Object.entries(value.counts).reduce((sum, [change, number]) => sum + (ALIKE.includes(change) ? 0 : number), 0);
   return (
     <>
       <p role="status">
@@ -73,6 +77,12 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
           .map(([change, number]) => `${number.toLocaleString("en")} ${change}`)
           .join(", ")}
       </p>
+      {value.pairs.length < differences && (
+        <p>
+          The first {value.pairs.length.toLocaleString("en")} of {differences.toLocaleString("en")} differences are shown.{" "}
+          <code>cosmos-batch runs diff</code> lists all.
+        </p>
+      )}
       <table className="runs compared">
         <thead>
           <tr>

@@ -1,9 +1,9 @@
 import Input from "@cloudscape-design/components/input";
 import Select, { type SelectProps } from "@cloudscape-design/components/select";
-import { useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 import type { Facet, Query, Sort, State, Status } from "./types";
 
-const TYPING = 150; // milliseconds without a key before a search begins
+const TYPING = 40; // milliseconds without a key before a search begins
 const SORTS: [Sort, string][] = [
   ["newest", "Newest first"],
   ["oldest", "Oldest first"],
@@ -20,7 +20,7 @@ interface FiltersProps {
   onChange: (query: Query) => void;
 }
 
-export function Filters({ query, state, onChange }: FiltersProps) {
+export const Filters = memo(function Filters({ query, state, onChange }: FiltersProps) {
   return (
     <div className="filters">
       <Search value={query.search} onChange={(search) => onChange({ ...query, search })} />
@@ -57,11 +57,13 @@ export function Filters({ query, state, onChange }: FiltersProps) {
       />
       <Limit
         label="Seconds, at least"
+        placeholder="Seconds from"
         value={query.minSeconds}
         onChange={(minSeconds) => onChange({ ...query, minSeconds })}
       />
       <Limit
         label="Seconds, at most"
+        placeholder="Seconds to"
         value={query.maxSeconds}
         onChange={(maxSeconds) => onChange({ ...query, maxSeconds })}
       />
@@ -69,11 +71,13 @@ export function Filters({ query, state, onChange }: FiltersProps) {
         <>
           <Limit
             label="Score, at least"
+            placeholder="Score from"
             value={query.minScore}
             onChange={(minScore) => onChange({ ...query, minScore })}
           />
           <Limit
             label="Score, at most"
+            placeholder="Score to"
             value={query.maxScore}
             onChange={(maxScore) => onChange({ ...query, maxScore })}
           />
@@ -87,7 +91,7 @@ export function Filters({ query, state, onChange }: FiltersProps) {
       />
     </div>
   );
-}
+});
 
 function Search({ value, onChange }: { value: string; onChange: (value: string) => void }) {
   const [typed, setTyped] = useState(value);
@@ -123,12 +127,13 @@ function Search({ value, onChange }: { value: string; onChange: (value: string) 
 
 interface LimitProps {
   label: string;
+  placeholder: string;
   value: number | null;
   onChange: (value: number | null) => void;
 }
 
 // A number that values must reach, or must not exceed.
-function Limit({ label, value, onChange }: LimitProps) {
+function Limit({ label, placeholder, value, onChange }: LimitProps) {
   const [typed, setTyped] = useState(value === null ? "" : String(value));
   const change = (text: string) => {
     setTyped(text);
@@ -142,7 +147,7 @@ function Limit({ label, value, onChange }: LimitProps) {
         type="number"
         inputMode="decimal"
         ariaLabel={label}
-        placeholder={label}
+        placeholder={placeholder}
         value={typed}
         onChange={({ detail }) => change(detail.value)}
       />

@@ -6,7 +6,7 @@ import Input from "@cloudscape-design/components/input";
 import Select from "@cloudscape-design/components/select";
 import Textarea from "@cloudscape-design/components/textarea";
 import { useEffect, useState } from "react";
-import { ask, messageOf, send, usePolled } from "./api";
+import { ask, send, useAction, usePolled } from "./api";
 import { Waiting } from "./app";
 import { DropZone } from "./drop_zone";
 import { ParameterForm, type Parameters } from "./parameter_form";
@@ -50,21 +50,10 @@ function RunForm({ form, source, firstPrompt }: { form: NewForm; source: string;
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [parameters, setParameters] = useState<Parameters>({});
   const [plan, setPlan] = useState<PlanShown | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
+  const { busy, problem, setProblem, perform } = useAction();
   const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
   const chosen = form.tasks.find((one) => one.name === task);
 
-  const perform = async (what: () => Promise<void>) => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await what();
-    } catch (caught) {
-      setProblem(messageOf(caught));
-    }
-    setBusy(false);
-  };
   // What was planned is not what is asked any more.
   const changed = <Value,>(set: (value: Value) => void) => {
     return (value: Value) => {
@@ -103,6 +92,7 @@ function RunForm({ form, source, firstPrompt }: { form: NewForm; source: string;
       </FormField>
       <FormField label="Pipeline">
         <Select
+          expandToViewport
           selectedOption={{ value: pipeline, label: pipeline }}
           options={form.pipelines.map((one) => ({ value: one.id, label: one.id, description: one.model }))}
           onChange={({ detail }) => {
@@ -114,6 +104,7 @@ function RunForm({ form, source, firstPrompt }: { form: NewForm; source: string;
       {surface === "reasoner" && (
         <FormField label="Task" description="A question of NVIDIA's prompt guides; the prompt is then its subject.">
           <Select
+            expandToViewport
             selectedOption={{ value: task, label: task || NO_TASK }}
             filteringType="auto"
             options={[{ value: "", label: NO_TASK }, ...form.tasks.map((one) => ({ value: one.name, label: one.name }))]}

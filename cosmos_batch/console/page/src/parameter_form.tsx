@@ -51,6 +51,7 @@ function ParameterInput({ field, value, onChange }: ParameterInputProps) {
     const chosen = options.find((one) => one.value === String(value));
     return (
       <Select
+        expandToViewport
         selectedOption={chosen ?? DEFAULT}
         options={[DEFAULT, ...options]}
         onChange={({ detail }) => {

@@ -1,6 +1,6 @@
 import Alert from "@cloudscape-design/components/alert";
-import { useEffect, useMemo, useState } from "react";
-import { ask, messageOf, send, usePolled } from "./api";
+import { useEffect, useMemo } from "react";
+import { ask, send, useAction, usePolled } from "./api";
 import { CollectionPage } from "./collection_page";
 import { ContactSheet } from "./contact_sheet";
 import { LivePanel } from "./live";
@@ -31,16 +31,11 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
     (found) => (found.run.over ? QUIET : GOING_ON),
   );
   const { value, error } = overview;
-  const [problem, setProblem] = useState<string | null>(null);
+  const { problem, perform } = useAction();
   useEffect(() => onTitle(run), [run, onTitle]);
 
   const act = async (what: () => Promise<void>) => {
-      setProblem(null);
-      try {
-        await what();
-      } catch (caught) {
-        setProblem(messageOf(caught));
-      }
+    await perform(what);
     overview.again();
   };
   const retry = (selection: Selection | null) =>

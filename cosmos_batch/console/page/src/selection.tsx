@@ -1,7 +1,6 @@
 import Alert from "@cloudscape-design/components/alert";
 import Button from "@cloudscape-design/components/button";
-import { useState } from "react";
-import { messageOf } from "./api";
+import { useAction } from "./api";
 import type { Exported, ExportRequest, Query, Selection } from "./types";
 
 // The rows that a person has marked: some, or all that the query finds.
@@ -14,6 +13,17 @@ export const NOTHING: Marked = { all: false, items: new Set() };
 
 export function numberOf(marked: Marked, total: number): number {
   return marked.all ? total : marked.items.size;
+}
+
+export function isMarked(marked: Marked, id: number): boolean {
+  return marked.all || marked.items.has(id);
+}
+
+// With the row chosen if it was not, and left out if it was.
+export function changed(marked: Marked, id: number): Marked {
+  const items = new Set(marked.items);
+  if (!items.delete(id)) items.add(id);
+  return { all: false, items };
 }
 
 export function selectionOf(marked: Marked, query: Query): Selection {
@@ -32,18 +42,7 @@ interface ChosenProps {
 
 // How many rows are chosen, and what can be done with them.
 export function Chosen({ count, total, selection, onAll, onClear, exports, onRetry }: ChosenProps) {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
-  const perform = async (what: () => Promise<void>) => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await what();
-    } catch (caught) {
-      setProblem(messageOf(caught));
-    }
-    setBusy(false);
-  };
+  const { busy, problem, perform } = useAction();
   const save = async (media: boolean) => {
     const made = await exports({ selection: selection(), media });
     const link = document.createElement("a");
