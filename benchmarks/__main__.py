@@ -7,12 +7,13 @@ import argparse
 import sys
 from importlib.util import find_spec
 
-from benchmarks import deployment, imports, latency, page, reasoner, reasoner_figures, throughput
+from benchmarks import console, deployment, imports, latency, page, reasoner, reasoner_figures, throughput
 from benchmarks.results import measured
 
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
     "deployment": deployment.measure,
+    "console": console.measure,
 }
 REASONER = "reasoner"
 

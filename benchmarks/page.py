@@ -33,6 +33,16 @@ first call, which adds about a quarter of a second to that call.
 [`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, with its image
 builds. On AWS, the stacks, the builds and EC2 take minutes; these figures do not include that.
 
+## The console
+
+{table(kept("console"))}
+
+[`console.py`](../benchmarks/console.py) types `cosmos-batch view`, and opens the page in Chromium without a window
+or a GPU: Chromium draws on the same cores on which the server reads the documents. Each has about a hundred words, and
+twenty clips are what they are about. A search is timed in the page, from its request to its rows; the line below is
+from the key to the screen. Tasks are those of the page's main thread in a trace, while a wheel turns down the list and
+while the list jumps to places all over it. The large video is a sparse file; what the server reads includes the page.
+
 {runs_page.text()}
 {reasoner_gpu_page.text()}{reasoner_page.text()}
 {generator_page.text()}"""
