@@ -10,8 +10,10 @@ from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
 
-# Seconds of an H100 for a unit of weight when its worker is fully loaded. Source: docs/benchmarks.md, and Nano at
-# 832x480 with 189 frames in 62.2 s. What is an estimate says so.
+# Seconds of an H100 for a unit of weight when its worker is fully loaded. What is an estimate says so. The 2B and 8B
+# were measured on one with vLLM 0.26.0, which no image has any more. On an H200 the one that ships takes 0.075 s for
+# the same clips with the 2B (docs/benchmarks.md); the 8B was not measured again. Nano took 62.2 s for 832x480 and 189
+# frames on the vLLM-Omni that ships.
 _H100_SECONDS = {
     "cosmos-reason2-2b": 0.076,
     "cosmos3-edge-reason": 0.076,  # an estimate: its language model is as large as the 2B's

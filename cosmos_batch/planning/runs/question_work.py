@@ -10,7 +10,8 @@ from cosmos_batch.contract.parameters import Parameters
 # a second.
 REFERENCE_TOKENS = 2400.0
 # What the answer costs, in tokens of media. NVIDIA's throughput of Nano is 1.94 times as high at 1 frame a second as at
-# 2 (docs/benchmarks.md, 256 in flight): all but a twentieth of the time goes to the media. Ours write longer answers.
+# 2 (`inference_benchmarks/` of NVIDIA/cosmos, one H100, 256 in flight): all but a twentieth of the time goes to the
+# media. Ours write longer answers.
 ANSWER_TOKENS = 300.0
 
 _PIXELS_PER_TOKEN = 32 * 32
