@@ -1,5 +1,6 @@
 """A console in the process of the test, and a client of it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from starlette.testclient import TestClient
 
 from cosmos_batch.console.application import make_application
@@ -26,14 +28,26 @@ Open = Callable[[Path], TestClient]
 
 @pytest.fixture(scope="session")
 def built_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the page with npm, and provide the folder of what was built."""
+    """Build the page with npm once for all processes of the tests, and provide the folder of what was built."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    place = shared / "built_page.txt"
+    with FileLock(shared / "built_page.lock"):
+        if not place.exists():
+            place.write_text(_build_page())
+        return Path(place.read_text())
+
+
+def _build_page() -> str:
+    """Return the path of the folder of what npm built, or skip the test where npm has no way to its packages."""
     ran = subprocess.run(
         [sys.executable, ROOT / "scripts" / "build_console.py", "--only"], capture_output=True, text=True
     )
     if any(code in ran.stderr for code in UNREACHABLE):
         pytest.skip(WHY_NOT_BUILT)
     assert ran.returncode == 0, ran.stderr
-    return Path(ran.stdout.strip())
+    return ran.stdout.strip()
 
 
 @pytest.fixture
