@@ -20,11 +20,22 @@ def start_execution(machine_arn: str, name: str, request: Request, state_bucket:
     Return False if an execution of this name was started before with another input, which is no error. A long prompt is
     written to S3 before the execution starts, for `plan` reads it there.
     """
-    stepfunctions = client("stepfunctions")
     prompt, uri = keep_if_long(request.prompt, prompt_location(state_bucket, name))
     if uri is not None:
         request = request.model_copy(update={"prompt": prompt, "prompt_uri": uri})
-    text = request.model_dump_json(exclude_defaults=True)
+    return _start(machine_arn, name, request.model_dump_json(exclude_defaults=True))
+
+
+def start_run(machine_arn: str, run: str) -> bool:
+    """Start the execution of a run whose objects are written. It is named after the run, so that there is one.
+
+    Return False if it was started before, which is no error.
+    """
+    return _start(machine_arn, run, json.dumps({"run": {"id": run}}))
+
+
+def _start(machine_arn: str, name: str, text: str) -> bool:
+    stepfunctions = client("stepfunctions")
     try:
         stepfunctions.start_execution(stateMachineArn=machine_arn, name=name, input=text)
     except stepfunctions.exceptions.ExecutionAlreadyExists:

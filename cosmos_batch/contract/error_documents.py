@@ -24,7 +24,7 @@ class FailedFile(Model):
     """A file without a result."""
 
     file: str = Field(description="Its path within its asset; after the asset's id, where the run has files of several")
-    job_id: str | None = Field(description="The execution that failed")
+    job_id: str | None = Field(description="The job that failed; None where it could not be planned")
     error: Error
 
 

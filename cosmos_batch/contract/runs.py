@@ -56,6 +56,9 @@ class RunItem(Model):
     system_prompt: Text | None = None
     parameters: Parameters | None = None
     generation: GenerationParameters | None = None
+    output: S3Uri | None = Field(
+        default=None, description="Prefix for its results; as the run's request says if absent"
+    )
     variant: dict[str, JsonValue] = Field(
         default_factory=dict, description="What tells it from the other items of its input in a sweep: prompt, seed"
     )
@@ -89,6 +92,9 @@ class RunRequest(Model):
     retry_failed: bool = Field(
         default=False,
         description="Ask again what failed in an earlier run, whatever the error; otherwise only where it may pass",
+    )
+    invalidate_model: bool = Field(
+        default=False, description="Drop stored copies of the model that are older than the execution"
     )
     caller: Text | None = Field(default=None, max_length=1024)
     origin: str | None = Field(default=None, max_length=1024, description="Inputs as the caller named them, for people")

@@ -1,11 +1,11 @@
-"""Groups: the jobs of one run whose caller waits with a task token until the last of them has ended (decision 031).
+"""Groups: a job, or a run of many items, for which callers wait with task tokens until it has ended (decision 034).
 
-The jobs that have ended are stored as a set and not as a number. So an end that is noted twice counts once, and every
-step can be repeated.
+A state machine that retries starts the same work again with another task token (decision 033). The new token waits for
+the same job. If that has ended already, the token gets its result; or, if it failed with an error that may pass, it is
+done again, in a further attempt of the group.
 
-A state machine that retries starts the same run again with another task token (decision 033). The new token waits for
-the same jobs. If those have ended already, the token gets their result; or, if some failed with an error that may pass,
-those jobs alone run again, in a further attempt of the group.
+An earlier release had a group of several jobs for the files of one call (decision 031). Its rows are answered as they
+were: the jobs that have ended are a set, so that an end that is noted twice counts once.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import Field
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.result import Result
 from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 # A DynamoDB item holds 400 KB, and hundreds of files may fail. So KEPT_ERRORS limits the characters of all their errors
@@ -36,7 +35,7 @@ class Group(TableRow):
     """A group's row. `ended` holds job ids, `failures` one `GroupFailure` as JSON for each failed job."""
 
     id: str
-    jobs: int
+    jobs: int = Field(description="More than one in rows of an earlier release, with a job for each file of a call")
     attempt: int = 0
     files: str | None = Field(default=None, description="S3 prefix of all results of the run")
     since: str | None = Field(default=None, description="When it was opened (ISO 8601, UTC)")
@@ -79,14 +78,14 @@ class Groups:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def wait(self, group: str, task_token: str, jobs: int, files: str) -> Group:
+    def wait(self, group: str, task_token: str, files: str) -> Group:
         """Add a waiting token to a group, and create the group with its first token. Returns the group.
 
         An answered group is returned unchanged. `files` is the S3 prefix of the run's results.
         """
         row = {
             "id": group,
-            "jobs": jobs,
+            "jobs": 1,
             "attempt": 0,
             "files": files,
             "taskTokens": {task_token},
@@ -139,7 +138,7 @@ class Groups:
             return self._join(group.id, task_token)
 
     def join(self, job_id: str, group: Group, name: str) -> None:
-        """Add a job to a group before it starts. `name` is the name of its file for people."""
+        """Make a job, or a run, the work of a group before it starts. `name` is what people know it by."""
         member = {
             "group": group.id,
             "attempt": group.attempt,
@@ -152,10 +151,16 @@ class Groups:
         except ConditionFailed:
             return
 
-    def end(self, job_id: str, result: Result) -> Group | None:
-        """Note the end of a job, if none was noted before. Returns its group, or None if it belongs to none.
+    def of(self, job_id: str) -> Group | None:
+        """Return the group of a job or a run; None if it has none, or if a later attempt has taken its place."""
+        member = self._table.get(f"job#{job_id}", "group")
+        group = None if member is None else self.get(member["group"])
+        return None if group is None or member is None or member.get("attempt", 0) != group.attempt else group
 
-        The result of a group's only job becomes the output of the group.
+    def end(self, job_id: str, end: Error | str) -> Group | None:
+        """Note the end of a job or a run, if none was noted before. Returns its group, or None if it has none.
+
+        `end` is its error or, if it succeeded, the output that callers are answered with.
         """
         member = self._table.get(f"job#{job_id}", "group")
         if member is None:
@@ -163,13 +168,13 @@ class Groups:
         jobs = member.get("jobs", KEPT_ERRORS)
         values: dict[str, Any] = {"job": job_id, "ended": {job_id}, "attempt": member.get("attempt", 0)}
         expression = "ADD #ended :ended"
-        if result.error is not None:
-            cause = result.error.cause(max(SHORTEST_ERROR, KEPT_ERRORS // jobs))
+        if isinstance(end, Error):
+            cause = end.cause(max(SHORTEST_ERROR, KEPT_ERRORS // jobs))
             failed = {"job": job_id, "name": member["name"], "error": json.loads(cause)}
             values["failures"] = {json.dumps(failed)}
             expression += ", #failures :failures"
         elif jobs == 1:
-            values["output"] = result.model_dump_json(exclude_none=True)
+            values["output"] = end
             expression = f"SET #output = :output {expression}"
         condition = (
             "attribute_exists(#id) AND NOT contains(#ended, :job) "

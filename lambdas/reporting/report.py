@@ -84,7 +84,8 @@ def report(end: ExecutionEnd, environment: ReportEnvironment) -> None:
     table = state_table(environment.state_table)
     jobs = Jobs(table)
     answer_callback(end, Callbacks(table), environment.callback_role_arn)
-    end_in_group(end.result, table, environment.callback_role_arn)
+    outcome = end.result.error or end.result.model_dump_json(exclude_none=True)
+    end_in_group(end.job_id, outcome, table, environment.callback_role_arn)
     row = jobs.get(end.job_id)
     if row is not None:
         jobs.stamp(end.job_id, "reported")

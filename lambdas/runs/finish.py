@@ -16,6 +16,8 @@ from lambdas.runs.duration_histogram import added, quantiles
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import is_run, run_id_of
 from lambdas.step_functions import send_failure, send_success
+from lambdas.vams.answers import end_in_group
+from lambdas.vams.run_ends import end_run
 
 _SUMMED = (
     *("succeeded", "failed", "cancelled", "reused", "prompt_tokens", "completion_tokens", "gpu_seconds", "dollars"),
@@ -32,7 +34,7 @@ def finish_execution(event: dict[str, Any], table: Table, environment: FinishRun
     run = run_id_of(execution["input"], execution["name"])
     summary = finish_run(run, execution["id"], error, table, environment)
     if summary is None and error is not None:  # it was refused before the run had a row
-        _fail_callback(run, error, Callbacks(table), environment.callback_role_arn)
+        _fail_callers(run, error, table, environment.callback_role_arn)
     if summary is not None and summary.state == "FAILED":
         error = error or _error_of(summary)
     return {
@@ -49,10 +51,13 @@ def finish_stopped(event: dict[str, Any], table: Table, environment: FinishRunEn
     if not is_run(request) or detail["status"] not in ("ABORTED", "TIMED_OUT"):
         return
     runs, run = Runs(table), run_id_of(request, detail["name"])
-    row = runs.get(run)
-    if row is None or row.execution_arn != detail["executionArn"] or row.ended_at is not None:
-        return
     error = error_of({"ABORTED": "Aborted"}.get(detail["status"], "States.Timeout"), detail.get("cause"))
+    row = runs.get(run)
+    if row is None:
+        _fail_callers(run, error, table, environment.callback_role_arn)
+        return
+    if row.execution_arn != detail["executionArn"] or row.ended_at is not None:
+        return
     runs.cancel(run, error.message)
     finish_run(run, detail["executionArn"], error, table, environment)
 
@@ -77,8 +82,10 @@ def finish_run(
     RunObjects(bucket, run).write_summary(summary.model_dump_json(exclude_none=True))
     if not runs.end(run, execution_arn, summary.state, summary.reason):
         return None
+    reason = None if summary.state == "SUCCEEDED" else _error_of(summary)
     if summary.state != "HELD":
-        _answer_callback(summary, Callbacks(table), environment.callback_role_arn)
+        _answer_callback(summary, reason, Callbacks(table), environment.callback_role_arn)
+    end_run(summary, reason, bucket, table, environment.callback_role_arn)
     _publish(summary)
     log("run ended", run=run, state=summary.state, succeeded=summary.succeeded, failed=summary.failed)
     return summary
@@ -123,24 +130,27 @@ def _state_of(row: RunRow, left: int, cancelled: int) -> tuple[RunState, str | N
     return "FAILED", f"{left} of its items were never fed: see the log of its execution, and resume the run."
 
 
-def _answer_callback(summary: RunSummary, callbacks: Callbacks, role_arn: str | None) -> None:
+def _answer_callback(summary: RunSummary, error: Error | None, callbacks: Callbacks, role_arn: str | None) -> None:
     """Answer the task token that the run came with, if it had one that is not answered yet."""
     token = callbacks.waiting(summary.id)
     if token is None:
         return
     stepfunctions = vams_client("stepfunctions", role_arn)
-    if summary.state == "SUCCEEDED":
+    if error is None:
         send_success(summary.id, token, summary.model_dump_json(exclude_none=True), stepfunctions)
     else:
-        send_failure(summary.id, token, _error_of(summary), stepfunctions)
+        send_failure(summary.id, token, error, stepfunctions)
     callbacks.answered(summary.id)
 
 
-def _fail_callback(run: str, error: Error, callbacks: Callbacks, role_arn: str | None) -> None:
+def _fail_callers(run: str, error: Error, table: Table, role_arn: str | None) -> None:
+    """Answer the callers of a run that has no row, because its execution ended before it was prepared."""
+    callbacks = Callbacks(table)
     token = callbacks.waiting(run)
     if token is not None:
         send_failure(run, token, error, vams_client("stepfunctions", role_arn))
         callbacks.answered(run)
+    end_in_group(run, error, table, role_arn)
 
 
 def _error_of(summary: RunSummary) -> Error:

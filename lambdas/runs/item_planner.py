@@ -63,7 +63,8 @@ class ItemPlanner:
     def _job(self, item: RunItem) -> Job:
         request = request_of(self._run, item, self._queue.id)
         deadline = settle_deadline(request, datetime.now(self._execution.started_at.tzinfo), _LONGEST_WAIT_SECONDS)
-        text_id = _named("text", request.model_dump(mode="json", exclude={"input", "output", "input_version_id"}))
+        asked = request.model_copy(update={"deadline": None})  # a later try of a caller has a later one
+        text_id = _named("text", asked.model_dump(mode="json", exclude={"input", "output", "input_version_id"}))
         if self._queue.serving is None:
             work = plan_question(request, text_id, self._environment)
         else:
@@ -79,12 +80,12 @@ class ItemPlanner:
             timestamp=f"{self._execution.started_at:%Y%m%d-%H%M%S}",
             created_at=self._execution.started_at,
             deadline=deadline,
-            invalidate_model=False,
+            invalidate_model=self._run.invalidate_model,
             planned_for=self._identity,
             input=work.input,
             **work.fields,
         )
-        directory = None if self._run.table_only else self._directory(work)
+        directory = None if self._run.table_only else self._directory(item, work)
         job = job.model_copy(update={"job_id": job_id_of(job, directory)})
         return job if directory is None else self._with_document(job, work, directory)
 
@@ -111,9 +112,14 @@ class ItemPlanner:
             self._asked_of[file] += 1
             return timedelta(seconds=self._asked_of[file] - 1)
 
-    def _directory(self, work: Work) -> S3Location:
-        """Return the folder of the document: beside the input, or below `output` as the input is below `input_root`."""
+    def _directory(self, item: RunItem, work: Work) -> S3Location:
+        """Return the folder of the document: the item's own, or beside the input, or below the run's `output`.
+
+        There it lies as the input does below `input_root`.
+        """
         run, file = self._run, work.input
+        if item.output is not None:
+            return parse_uri(item.output)
         if run.output is None:
             if file is None:
                 raise Failure(
@@ -147,7 +153,8 @@ def request_of(run: RunRequest, item: RunItem, pipeline: str) -> Request:
         system_prompt=run.system_prompt if item.system_prompt is None else item.system_prompt,
         parameters=run.parameters.model_copy(update=changes),
         generation=generation,
-        output=run.output,
+        output=run.output if item.output is None else item.output,
+        invalidate_model=run.invalidate_model,
         deadline=run.deadline,
         caller=run.caller,
     )

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.run_keys import RunKeys
-from cosmos_batch.contract.runs import PlannedItem, RunClaim, RunItem, RunRequest, ShardRef
+from cosmos_batch.contract.run_keys import ERRORS, RunKeys
+from cosmos_batch.contract.runs import PlannedItem, ResultLine, RunClaim, RunItem, RunRequest, ShardRef
 from cosmos_batch.state import write_once
 from lambdas.clients import client
 
@@ -86,6 +86,10 @@ class RunObjects:
             return self._lines(self.keys.planned(execution, shard), PlannedItem)
         except s3.exceptions.NoSuchKey:
             return None
+
+    def errors(self, shard: str) -> Iterator[ResultLine]:
+        """Yield the lines of a shard's items that failed, once it has ended."""
+        return self._lines(self.keys.lines(ERRORS, shard), ResultLine)
 
     def write_planned(self, execution: str, shard: str, items: Iterable[PlannedItem]) -> None:
         self._put_lines(self.keys.planned(execution, shard), items)

@@ -29,7 +29,7 @@ def plan_shard(
     """
     table = state_table(environment.state_table)
     jobs, objects = Jobs(table), RunObjects(environment.state_bucket, ref.run)
-    identity = identity_of(queue, False, Revisions(table, queue.id))
+    identity = identity_of(queue, request.invalidate_model, Revisions(table, queue.id))
     found = None if row.planned_by is None else objects.planned(row.planned_by, ref.shard)
     before: list[PlannedItem | None] = [None] * ref.items if found is None else list(found)
     again = row.planned_by != execution.name

@@ -11,20 +11,19 @@ from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 from lambdas.s3_objects import Missing, Unreadable, head, read
+from lambdas.vams.metadata import RunMetadata, relative_path
 from lambdas.vams.requests import (
     FileRequest,
     WorkflowCall,
     WorkflowSettings,
-    inner,
     make_request,
     output_below,
     starts_from_text,
     text,
 )
 
-# One call of the function has to start the executions of all files before its timeout.
-FILES_LIMIT = 500
-GROUPED = 2  # the schemaVersion of metadata that is grouped by asset and file; 1 has the shape of VAMS 2.5
+# One call of the function reads the manifest and the metadata of all files into its memory.
+FILES_LIMIT = 10_000
 
 
 class _ManifestPart(BaseModel):
@@ -81,60 +80,48 @@ def read_manifest_call(uri: str, body: dict[str, Any], pipeline: Pipeline, deadl
     """Return what a workflow of VAMS 2.6 asks for. Raises Failure."""
     manifest = _manifest(uri)
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
-    metadata = _metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location"))
+    metadata = RunMetadata(_metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location")))
     _check_number(len(manifest.input_files), pipeline)
     files = S3Location(manifest.outputs.bucket, manifest.outputs.files).uri
     event_prefix = manifest.system_config.orchestration_event_prefix or None
-    workflow_settings = WorkflowSettings(parameters, of_asset=_asset_metadata(metadata, manifest.asset))
+    asset = manifest.asset
+    workflow_settings = WorkflowSettings(parameters, of_asset=metadata.of_asset(asset.database_id, asset.asset_id))
     if not manifest.input_files or starts_from_text(workflow_settings, pipeline):
         request = make_request(
             pipeline,
             deadline,
             workflow_settings,
-            output=_output(manifest.outputs, None),
-            caller=manifest.asset.database_id or None,
+            output=_output(manifest.outputs, ""),
+            caller=asset.database_id or None,
         )
-        return WorkflowCall([FileRequest("the run", request)], files, event_prefix)
+        return WorkflowCall([FileRequest("the run", request)], files, uri, event_prefix)
+    has_one_asset = len({file.asset_id for file in manifest.input_files}) == 1
     requests = [
         FileRequest(
-            _name(file, manifest.input_files),
+            _path(file) if has_one_asset else f"{file.asset_id}/{_path(file)}",
             make_request(
                 pipeline,
                 deadline,
-                WorkflowSettings(parameters, file_metadata(metadata, file), _asset_metadata(metadata, file)),
+                _settings(file, parameters, metadata),
                 input=S3Location(file.bucket, file.key).uri,
                 input_version_id=file.version_id or None,
-                output=_output(manifest.outputs, file),
+                output=_output(manifest.outputs, relative_path(file.relative_path)),
                 caller=file.database_id or None,
             ),
         )
         for file in manifest.input_files
     ]
-    return WorkflowCall(requests, files, event_prefix)
+    return WorkflowCall(requests, files, uri, event_prefix)
 
 
-def file_metadata(metadata: dict[str, Any], file: File) -> dict[str, Any]:
-    """Return the metadata of a file itself, and never that of its asset, whose record has the key `/`."""
-    if metadata.get("schemaVersion") != GROUPED:
-        return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "fileMetadata")
-    return _record(metadata, file, _path(file.relative_path)) if _path(file.relative_path) else {}
+def _settings(file: File, parameters: dict[str, Any], metadata: RunMetadata) -> WorkflowSettings:
+    of_file = metadata.of_file(file.database_id, file.asset_id, relative_path(file.relative_path))
+    return WorkflowSettings(parameters, of_file, metadata.of_asset(file.database_id, file.asset_id))
 
 
-def _asset_metadata(metadata: dict[str, Any], asset: Asset) -> dict[str, Any]:
-    """Return the metadata of an asset, which generators read: a mode that starts from text has no file."""
-    if metadata.get("schemaVersion") != GROUPED:
-        return inner(inner(inner(metadata, "metadata") or metadata, "VAMS"), "assetMetadata")
-    return _record(metadata, asset, "")
-
-
-def _record(metadata: dict[str, Any], owner: Asset, path: str) -> dict[str, Any]:
-    """Return the metadata of one path of an asset, from metadata that is grouped by asset and file."""
-    for asset in _objects(metadata.get("assets")):
-        if (asset.get("databaseId"), asset.get("assetId")) == (owner.database_id, owner.asset_id):
-            for record in _objects(asset.get("files")):
-                if _path(record.get("fileKey")) == path:
-                    return inner(record, "metadata")
-    return {}
+def _path(file: File) -> str:
+    """Return a file's path within its asset, by which a person knows it."""
+    return relative_path(file.relative_path) or file.key
 
 
 def _check_number(files: int, pipeline: Pipeline) -> None:
@@ -205,20 +192,5 @@ def _location(uri: str, document: str) -> S3Location:
         ) from error
 
 
-def _output(outputs: Outputs, file: File | None) -> str:
-    directory = _path(file.relative_path).rpartition("/")[0] if file is not None else ""
-    return output_below(S3Location(outputs.bucket, outputs.files), directory)
-
-
-def _name(file: File, files: list[File]) -> str:
-    """Return a file's path within its asset, with the asset's id before it if the run has files of several assets."""
-    path = _path(file.relative_path) or file.key
-    return path if len({other.asset_id for other in files}) == 1 else f"{file.asset_id}/{path}"
-
-
-def _path(relative: object) -> str:
-    return relative.strip("/") if isinstance(relative, str) else ""
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+def _output(outputs: Outputs, path: str) -> str:
+    return output_below(S3Location(outputs.bucket, outputs.files), path.rpartition("/")[0])

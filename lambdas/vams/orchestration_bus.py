@@ -1,4 +1,4 @@
-"""Register executions on the event bus of VAMS 2.6, so that aborting a workflow in VAMS stops them."""
+"""Register an execution on the event bus of VAMS 2.6, so that aborting a workflow in VAMS stops it."""
 
 import json
 
@@ -8,11 +8,10 @@ from lambdas.clients import vams_client
 from lambdas.log import log, log_fault
 
 REGISTER = "pipeline.execution.register"
-ENTRIES_AT_ONCE = 10  # entries in one call of PutEvents
 
 
-def register(jobs: list[str], event_prefix: str | None, environment: VamsEnvironment) -> None:
-    """Register the executions of these jobs. A failure is logged and nothing else: VAMS runs without it.
+def register(execution: str, event_prefix: str | None, environment: VamsEnvironment) -> None:
+    """Register the execution of this name. A failure is logged and nothing else: VAMS runs without it.
 
     `event_prefix` is `<source>.execution.<id>.pipeline.<id>`, from the manifest; without one, or without a bus, nothing
     is registered.
@@ -20,22 +19,16 @@ def register(jobs: list[str], event_prefix: str | None, environment: VamsEnviron
     bus = environment.orchestration_bus
     if bus is None or not event_prefix:
         return
-    entries = [
-        {"EventBusName": bus, "Source": event_prefix, "DetailType": REGISTER, "Detail": json.dumps(detail)}
-        for detail in (_detail(job, event_prefix, environment) for job in jobs)
-    ]
+    detail = json.dumps(_detail(execution, event_prefix, environment))
+    entry = {"EventBusName": bus, "Source": event_prefix, "DetailType": REGISTER, "Detail": detail}
     try:
-        events = vams_client("events", environment.callback_role_arn)
-        refused = sum(
-            events.put_events(Entries=entries[first : first + ENTRIES_AT_ONCE])["FailedEntryCount"]
-            for first in range(0, len(entries), ENTRIES_AT_ONCE)
-        )
-        log("registered with VAMS", executions=len(entries), refused=refused)
+        answer = vams_client("events", environment.callback_role_arn).put_events(Entries=[entry])
+        log("registered with VAMS", execution=execution, refused=answer["FailedEntryCount"])
     except Exception as error:
-        log_fault("not registered with VAMS: its abort will not stop them", error, executions=len(entries))
+        log_fault("not registered with VAMS: its abort will not stop it", error, execution=execution)
 
 
-def _detail(job: str, event_prefix: str, environment: VamsEnvironment) -> dict[str, object]:
+def _detail(execution: str, event_prefix: str, environment: VamsEnvironment) -> dict[str, object]:
     machine = environment.state_machine_arn
     log_group = environment.log_group_arn
     return {
@@ -43,7 +36,7 @@ def _detail(job: str, event_prefix: str, environment: VamsEnvironment) -> dict[s
         "subExecution": {
             "resourceType": "stepFunctionsExecution",
             "stateMachineArn": machine,
-            "executionArn": execution_arn(machine, job),
+            "executionArn": execution_arn(machine, execution),
         },
         "logs": [{"logGroupArn": log_group, "logGroupName": log_group.partition(":log-group:")[2].removesuffix(":*")}],
     }

@@ -44,12 +44,13 @@ class FileRequest:
 class WorkflowCall:
     """What one call of a VAMS workflow asks for.
 
-    `output_files` is the S3 URI of the prefix below which all results go; `event_prefix` is the run's source name on
-    the orchestration bus, if it has one.
+    `output_files` is the S3 URI of the prefix below which all results go; `manifest` is the S3 URI of the document that
+    names the files, if there is one; `event_prefix` is the run's source name on the orchestration bus, if it has one.
     """
 
     files: list[FileRequest]
     output_files: str
+    manifest: str | None = None
     event_prefix: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""Start the runs that VAMS asks for, each on one or several files; a repeated call joins its run (decision 033)."""
+"""Start what VAMS asks for: a job for one file, a run for several. A repeated call joins its run (decision 033)."""
 
 import hashlib
 import json
@@ -8,17 +8,17 @@ from typing import Any
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error, Failure
-from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.vams import MARGIN_SECONDS
 from cosmos_batch.planning.executions import execution_name
-from cosmos_batch.state import Group, Groups
+from cosmos_batch.state import Group, Groups, Runs
 from lambdas.clients import state_table, vams_client
 from lambdas.log import log, log_fault
-from lambdas.step_functions import send_failure, start_execution
+from lambdas.step_functions import send_failure, start_execution, start_run
 from lambdas.vams.answers import answer, end_in_group
 from lambdas.vams.body import TASK_TOKEN, read_call
 from lambdas.vams.orchestration_bus import register
-from lambdas.vams.requests import FileRequest, WorkflowCall
+from lambdas.vams.requests import WorkflowCall
+from lambdas.vams.run_items import write_run
 
 
 class RunStarter:
@@ -37,7 +37,9 @@ class RunStarter:
             assert pipeline is not None, "infra deploys the pipelines of the catalogue"
             seconds = self._environment.task_timeout_seconds - MARGIN_SECONDS
             call = read_call(body, pipeline, datetime.now(UTC) + timedelta(seconds=seconds))
-            register(self._join(run_id, token, call), call.event_prefix, self._environment)
+            execution = self._join(run_id, token, call)
+            if execution is not None:
+                register(execution, call.event_prefix, self._environment)
         except Failure as failure:
             log("refused", jobId=run_id, code=failure.error.code)
             self._refuse(run_id, token, failure.error)
@@ -56,55 +58,48 @@ class RunStarter:
         text = json.dumps(without_token, sort_keys=True)
         return execution_name(self._environment.pipeline, hashlib.sha256(text.encode()).hexdigest())
 
-    def _join(self, run_id: str, token: str, call: WorkflowCall) -> list[str]:
-        """Let the token wait for the run, start its files that neither run nor have ended, and return the jobs' ids.
+    def _join(self, run_id: str, token: str, call: WorkflowCall) -> str | None:
+        """Let the token wait for the run, and start it unless that is done. Returns the name of its execution, if any.
 
-        A run that has ended is answered at once with its output, but files whose error is retryable are tried again.
+        A run that has ended is answered at once as it ended, but if its error may pass, it is tried again. One that an
+        earlier release started with an execution for each file is only waited for.
         """
-        group = self._groups.wait(run_id, token, len(call.files), call.output_files)
+        group = self._groups.wait(run_id, token, call.output_files)
         if group.has_answered(token):
-            return []
-        while group.may_pass:
+            return None
+        while group.may_pass and group.jobs == 1:
             group = self._groups.reopen(group, token)
         if group.answered_at is not None:
             answer(group, [token], group.output, self._environment.callback_role_arn)
-            return []
-        return self._start_jobs(group, call.files)
+            return None
+        return None if group.ended or group.jobs > 1 else self._start(group, call)
 
-    def _start_jobs(self, group: Group, files: list[FileRequest]) -> list[str]:
-        """Start an execution for each file that has not ended and has none yet, and return the jobs' ids.
+    def _start(self, group: Group, call: WorkflowCall) -> str | None:
+        """Start the execution of the group's present attempt, if it has none. Returns its name.
 
-        A file whose execution cannot be started counts as failed; VAMS is told of it when all files have ended.
+        If it cannot be started, that is how the attempt ends.
         """
-        jobs = []
-        for number, file in enumerate(files):
-            attempts = [self._job_id(group, number, attempt) for attempt in range(group.attempt + 1)]
-            if not group.ended.isdisjoint(attempts):
-                continue
-            job = attempts[-1]
-            self._groups.join(job, group, file.name)
-            try:
-                self._start_job(job, file)
-                jobs.append(job)
-            except Exception as error:
-                log_fault("not started", error, jobId=job)
-                result = Result(job_id=job, error=_could_not_start(error))
-                end_in_group(result, self._table, self._environment.callback_role_arn)
-        return jobs
+        name = group.id
+        if group.attempt:
+            name = execution_name(self._environment.pipeline, group.id, f"attempt {group.attempt}")
+        self._groups.join(name, group, call.files[0].name)
+        try:
+            self._start_execution(name, call)
+        except Exception as error:
+            log_fault("not started", error, jobId=name)
+            end_in_group(name, _could_not_start(error), self._table, self._environment.callback_role_arn)
+            return None
+        log("started", jobId=name, files=len(call.files))
+        return name
 
-    def _job_id(self, group: Group, number: int, attempt: int) -> str:
-        """Return the id of the job for a file in one of the run's attempts. A single file's first job has the run's id.
-
-        `number` is the file's place in the run.
-        """
-        parts = [str(number)] if group.jobs > 1 else []
-        parts += [f"attempt {attempt}"] if attempt else []
-        return execution_name(self._environment.pipeline, group.id, *parts) if parts else group.id
-
-    def _start_job(self, job_id: str, file: FileRequest) -> None:
-        environment = self._environment
-        start_execution(environment.state_machine_arn, job_id, file.request, environment.state_bucket)
-        log("started", jobId=job_id)
+    def _start_execution(self, name: str, call: WorkflowCall) -> None:
+        """Start an execution of this name: for one file that of a job, for several files that of a run."""
+        machine, bucket = self._environment.state_machine_arn, self._environment.state_bucket
+        if len(call.files) == 1:
+            start_execution(machine, name, call.files[0].request, bucket)
+        elif Runs(self._table).get(name) is None:
+            write_run(name, call, bucket)
+            start_run(machine, name)
 
     def _refuse(self, run_id: str, token: str, error: Error) -> None:
         stepfunctions = vams_client("stepfunctions", self._environment.callback_role_arn)

@@ -1,0 +1,37 @@
+"""Write a call of VAMS on several files as a run, with an item for each file (decision 034)."""
+
+from cosmos_batch.contract.runs import RunItem, RunRequest
+from lambdas.runs.objects import RunObjects
+from lambdas.vams.requests import FileRequest
+
+
+def write_run(run_id: str, run: WorkflowCall, bucket: str) -> None:
+    """Write the objects of a run to the state bucket.
+
+    Each file says itself what is asked of it and where its result goes. What the calls of one run have in common is
+    taken from the first.
+    """
+    first = call.files[0].request
+    request = RunRequest(
+        id=run_id,
+        pipelines=[first.pipeline],
+        deadline=first.deadline,
+        invalidate_model=first.invalidate_model,
+        caller=first.caller,
+        origin=call.manifest,
+    )
+    RunObjects(bucket, run_id).write_run(request, map(_item_of, call.files))
+
+
+def _item_of(file: FileRequest) -> RunItem:
+    request = file.request
+    return RunItem(
+        id=file.name,
+        input=request.input,
+        version_id=request.input_version_id,
+        prompt=request.prompt,
+        system_prompt=request.system_prompt,
+        parameters=request.parameters,
+        generation=request.generation,
+        output=request.output,
+    )
