@@ -16,7 +16,7 @@ from infra.constructs.functions import Functions
 from infra.constructs.permissions import allow, allow_list, allow_objects
 from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.constructs.run_states import RunFunctions
-from infra.constructs.vams import allow_vams_callback
+from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
 LISTING_TIMEOUT = Duration.minutes(15)  # a listing of a million keys takes some minutes
@@ -107,6 +107,8 @@ def _create_finish(functions: Functions, storage: StorageStack, vams: VamsSettin
     allow_objects(finish, storage.state, "runs/*/summary.json", "PutObject")
     storage.table.grant_calls(finish, "DeleteItem", "Query")
     allow_vams_callback(finish, vams, "SendTaskSuccess", "SendTaskFailure")
+    if vams is not None:
+        allow_run_errors(finish, vams)
     bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
     allow(finish, ["events:PutEvents"], [bus])
     return finish

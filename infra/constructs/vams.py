@@ -15,7 +15,7 @@ from infra.constructs.vams_import import imports
 from infra.constructs.workflow import Workflow
 from infra.stacks.storage import StorageStack
 
-# The function's timeout: it may start hundreds of executions, and has to answer for those that it cannot start.
+# The function's timeout: it may write the shards of a run over thousands of files.
 CALL_TIMEOUT = Duration.minutes(5)
 IMPORT_TIMEOUT = Duration.minutes(15)
 
@@ -55,13 +55,14 @@ class Vams(Construct):
         )
         function = self._functions.create("vams", environment, CALL_TIMEOUT, f"Vams-{pipeline}", name=name)
         allow_objects(function, self._storage.state, "requests/*", "PutObject")
+        for objects in ("run.json", "shards.json", "shards/*"):
+            allow_objects(function, self._storage.state, f"runs/*/{objects}", "PutObject")
         self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
         machine.grant_start_execution(function)
         # `vams` answers tokens for runs that it refuses or cannot start, and for repeated calls of ended runs.
         allow_vams_callback(function, settings, "SendTaskFailure", "SendTaskSuccess")
         if settings is not None:
             _allow_inputs(function, settings)
-            allow_run_errors(function, settings)
             self._connect(enabled, function, name, settings)
         return function
 
@@ -130,10 +131,9 @@ def _bus_arn(settings: VamsSettings | None) -> str | None:
 
 
 def _allow_inputs(function: lambda_.Function, settings: VamsSettings) -> None:
-    """Allow a function to read manifests, configurations and metadata, but not the input files.
-
-    `allow_run_errors` allows it to use the buckets' key.
-    """
+    """Allow a function to read manifests, configurations and metadata, but not the input files."""
+    if settings.kms_key_arn is not None:
+        allow_key(function, settings.kms_key_arn, "s3")
     for bucket, prefix in settings.execution_inputs:
         arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
         allow(function, ["s3:GetObject", "s3:GetObjectVersion"], [f"{arn}/{prefix}*"])

@@ -76,16 +76,18 @@ def finish_run(
     if row.state in ("RUNNING", "STARTING") and error is not None:
         row = runs.fail(run, f"{error.message} {error.remedy}")  # first, so that a shard fed this moment sees it
     if row.state in ("CANCELLED", "FAILED"):
+        # What ended the execution says nothing about the items: they may be asked again.
+        reason = None if error is None else error.model_copy(update={"retryable": True})
         for shard in unfinished(run, runs):
-            collect_shard(run, shard.shard, error, table, bucket)
+            collect_shard(run, shard.shard, reason, table, bucket)
     summary = summary_of(row, runs)
     RunObjects(bucket, run).write_summary(summary.model_dump_json(exclude_none=True))
     if not runs.end(run, execution_arn, summary.state, summary.reason):
         return None
-    reason = None if summary.state == "SUCCEEDED" else _error_of(summary)
+    why_not = None if summary.state == "SUCCEEDED" else _error_of(summary)
     if summary.state != "HELD":
-        _answer_callback(summary, reason, Callbacks(table), environment.callback_role_arn)
-    end_run(summary, reason, bucket, table, environment.callback_role_arn)
+        _answer_callback(summary, why_not, Callbacks(table), environment.callback_role_arn)
+    end_run(summary, why_not, bucket, table, environment.callback_role_arn)
     _publish(summary)
     log("run ended", run=run, state=summary.state, succeeded=summary.succeeded, failed=summary.failed)
     return summary

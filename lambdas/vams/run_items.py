@@ -2,10 +2,10 @@
 
 from cosmos_batch.contract.runs import RunItem, RunRequest
 from lambdas.runs.objects import RunObjects
-from lambdas.vams.requests import FileRequest
+from lambdas.vams.requests import FileRequest, WorkflowCall
 
 
-def write_run(run_id: str, run: WorkflowCall, bucket: str) -> None:
+def write_run(run_id: str, call: WorkflowCall, bucket: str) -> None:
     """Write the objects of a run to the state bucket.
 
     Each file says itself what is asked of it and where its result goes. What the calls of one run have in common is

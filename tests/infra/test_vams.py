@@ -216,14 +216,20 @@ class TestPermissions:
             assert any(place.endswith("vams-prod-assets/*") for place in actions(example("vams"), role)[action])
 
     def test_the_document_of_a_runs_errors_may_be_written_and_no_other(self) -> None:
-        for role in ("FunctionsReport", "FunctionsVamscosmosreason22b"):
+        for role in ("FunctionsReport", "FunctionsFinishRun"):
             written = actions(with_vams(buckets=["robots/vamsroot/"]), role)["s3:PutObject"]
             ours = [place for place in written if ":::robots/" in place]
             assert [place.partition(":::")[2] for place in ours] == [
                 "robots/vamsroot/pipelines/*/files/CosmosBatchErrors_*"
             ]
-        alone = actions(example("reason-only"), "FunctionsReport").get("s3:PutObject", [])
-        assert not [place for place in alone if "CosmosBatchErrors" in place]
+        for assembly, role in ((example("reason-only"), "FunctionsReport"), (example("vams"), "FunctionsVams")):
+            written = actions(assembly, role).get("s3:PutObject", [])
+            assert not [place for place in written if "CosmosBatchErrors" in place]
+
+    def test_vams_writes_what_a_run_begins_with_and_none_of_its_results(self) -> None:
+        written = actions(example("vams"), "FunctionsVamscosmosreason22b")["s3:PutObject"]
+        keys = [place.partition("/")[2] for place in written]
+        assert keys == ["requests/*", "runs/*/run.json", "runs/*/shards.json", "runs/*/shards/*"]
 
     def test_the_function_may_answer_a_retry_with_a_success(self) -> None:
         allowed = actions(example("vams"), "FunctionsVamscosmosreason22b")

@@ -1,4 +1,4 @@
-"""A run of VAMS is answered once for all of its files, and delivers the results that succeeded."""
+"""VAMS is answered once for a job, and for a call of an earlier release with a job for each file (decision 034)."""
 
 import json
 from collections.abc import Callable
@@ -43,13 +43,21 @@ def forget_report(cloud: Cloud, job_id: str) -> None:
     cloud.dynamodb.delete_item(TableName="state", Key={"pk": {"S": f"job#{job_id}"}, "sk": {"S": "report"}})
 
 
+def group_of_files(cloud: Cloud, name: str, files: int) -> Group:
+    """Write the row of a group with a job for each file, as the release before decision 034 wrote it."""
+    row = {"id": name, "jobs": files, "attempt": 0, "files": FILES, "taskTokens": {TOKEN}}
+    cloud.table.put_new(f"group#{name}", "group", {**row, "since": "2026-11-12T00:00:00+00:00"})
+    group = Groups(cloud.table).get(name)
+    assert group is not None
+    return group
+
+
 @pytest.fixture(autouse=True)
 def group(cloud: Cloud, configure: Callable[..., None]) -> Group:
     configure(ReportEnvironment)
-    groups = Groups(cloud.table)
-    group = groups.wait("run", TOKEN, 3, FILES)
+    group = group_of_files(cloud, "run", 3)
     for number in range(3):
-        groups.join(f"job-{number}", group, f"clips/{number}.mp4")
+        Groups(cloud.table).join(f"job-{number}", group, f"clips/{number}.mp4")
     return group
 
 
@@ -65,7 +73,7 @@ def test_the_last_end_answers(cloud: Cloud) -> None:
 
 def test_the_result_of_a_single_file_is_the_answer(cloud: Cloud) -> None:
     groups = Groups(cloud.table)
-    groups.join("single", groups.wait("single", TOKEN, 1, FILES), "c.mp4")
+    groups.join("single", groups.wait("single", TOKEN, FILES), "c.mp4")
     result = ended("single")
     [answer] = cloud.stepfunctions.answers
     assert Result.model_validate_json(answer["output"]) == result
@@ -73,7 +81,7 @@ def test_the_result_of_a_single_file_is_the_answer(cloud: Cloud) -> None:
 
 def test_the_whole_error_of_a_single_file_is_the_answer(cloud: Cloud) -> None:
     groups = Groups(cloud.table)
-    groups.join("single", groups.wait("single", TOKEN, 1, FILES), "c.mp4")
+    groups.join("single", groups.wait("single", TOKEN, FILES), "c.mp4")
     error = Error(code="InvalidInput", message="m" * 2000, remedy="r" * 2000)
     ended("single", error)
     [answer] = cloud.stepfunctions.answers
@@ -152,8 +160,8 @@ def test_an_end_that_is_reported_twice_counts_once(cloud: Cloud) -> None:
 
 def test_the_first_end_of_a_job_is_final(cloud: Cloud) -> None:
     groups = Groups(cloud.table)
-    groups.end("job-0", Result(job_id="job-0"))
-    group = groups.end("job-0", Result(job_id="job-0", error=failure("Cancelled", "It was stopped.")))
+    groups.end("job-0", "{}")
+    group = groups.end("job-0", failure("Cancelled", "It was stopped."))
     assert group is not None and (group.ended, group.failed) == ({"job-0"}, [])
 
 
@@ -174,7 +182,7 @@ def test_a_token_that_is_added_during_the_answer_is_answered_too(cloud: Cloud, m
     def send_and_join(**answer: str) -> None:
         send(**answer)
         if answer["taskToken"] == TOKEN:
-            Groups(cloud.table).wait("run", "late", 3, FILES)
+            Groups(cloud.table).wait("run", "late", FILES)
 
     monkeypatch.setattr(cloud.stepfunctions, "send_task_success", send_and_join)
     for number in range(3):
@@ -185,21 +193,21 @@ def test_a_token_that_is_added_during_the_answer_is_answered_too(cloud: Cloud, m
 
 def test_five_hundred_failures_fit(cloud: Cloud) -> None:
     groups = Groups(cloud.table)
-    many: Group | None = groups.wait("many", TOKEN, 500, FILES)
+    many: Group | None = group_of_files(cloud, "many", 500)
     assert many is not None
     for number in range(500):
         job_id = f"many-{number}"
         groups.join(job_id, many, f"{'folder/' * 20}{number}.mp4")
-        many = groups.end(job_id, Result(job_id=job_id, error=failure("EngineFailed", "x" * 2000)))
+        many = groups.end(job_id, failure("EngineFailed", "x" * 2000))
         assert many is not None
     assert many.complete and len(many.failed) == 500
 
 
 def test_a_job_in_no_group_is_left_alone(cloud: Cloud) -> None:
-    assert Groups(cloud.table).end("alone", Result(job_id="alone")) is None
+    assert Groups(cloud.table).end("alone", "{}") is None
 
 
 def test_a_group_that_has_expired_is_not_made_again(cloud: Cloud) -> None:
     cloud.dynamodb.delete_item(TableName="state", Key={"pk": {"S": "group#run"}, "sk": {"S": "group"}})
-    assert Groups(cloud.table).end("job-0", Result(job_id="job-0")) is None
+    assert Groups(cloud.table).end("job-0", "{}") is None
     assert cloud.table.get("group#run", "group") is None

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from cosmos_batch.contract.environment import VamsEnvironment
-from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.result import Result
+from cosmos_batch.planning.runs.shards import item_line
 from cosmos_batch.state import Groups
 from lambdas.handlers.vams import handler
-from tests.lambdas.cloud import BUS, LOG_GROUP, SMALL, Cloud, event
+from lambdas.runs.objects import RunObjects
+from tests.lambdas.cloud import BUS, LOG_GROUP, SMALL, STATE_BUCKET, Cloud, event
+from tests.support.runs import read_items, read_shards
 
 INPUTS = "pipelines/workflowExecutionInputs/5d0c2f1e9b7a4c3d8e6f7a8b9c0d1e2f"
 FILES = "s3://assets/pipelines/cosmos-reason2-2b/job1/output/5d0c2f1e9b7a4c3d8e6f7a8b9c0d1e2f/files/"
@@ -43,9 +45,13 @@ def call(cloud: Cloud, files: slice = slice(None), **changes: Any) -> str:
 
 
 def requests(cloud: Cloud) -> list[dict[str, Any]]:
-    inputs = [execution["input"] for execution in cloud.executions()]
-    assert all(file.pop("deadline") for file in inputs)
-    return sorted(inputs, key=lambda one: str(one["input"]))
+    """Return the items of the only run, or the request of the only job, without the deadline."""
+    [execution] = cloud.executions()
+    if "run" not in execution["input"]:
+        assert execution["input"].pop("deadline")
+        return [execution["input"]]
+    items = read_items(cloud.s3, STATE_BUCKET, execution["input"]["run"]["id"])
+    return [json.loads(item_line(item)) for item in items]
 
 
 def refusal(cloud: Cloud) -> dict[str, Any]:
@@ -56,27 +62,47 @@ def refusal(cloud: Cloud) -> dict[str, Any]:
     return error
 
 
-def test_each_file_becomes_a_request(cloud: Cloud) -> None:
-    call(cloud)
+def test_several_files_are_one_run_with_an_item_for_each(cloud: Cloud) -> None:
+    run_id = call(cloud)
+    [execution] = cloud.executions()
+    assert (execution["name"], execution["input"]) == (run_id, {"run": {"id": run_id}})
     assert requests(cloud) == [
         {
-            "pipeline": SMALL,
+            "id": "cameras/front/robot demo.mp4",
             "input": "s3://assets/imported/arm/cameras/front/robot demo.mp4",
-            "inputVersionId": "aVersion",
+            "versionId": "aVersion",
             "output": f"{FILES}cameras/front/",
-            "caller": "robots",
             "prompt": "Was passiert hier? 🤖",
             "parameters": {"maxTokens": 512, "seed": 7},
         },
         {
-            "pipeline": SMALL,
+            "id": "still.png",
             "input": "s3://assets/imported/arm/still.png",
             "output": FILES,
-            "caller": "robots",
             "prompt": "of the configuration",
             "parameters": {"maxTokens": 512, "seed": 7},
         },
     ]
+    request = RunObjects(STATE_BUCKET, run_id).request()
+    assert (request.pipelines, request.caller, request.invalidate_model) == ([SMALL], "robots", False)
+    assert request.origin == f"s3://assets/{INPUTS}/pipeline1/manifest.json"
+    before_timeout = timedelta(seconds=28_800 - 900)
+    assert request.deadline is not None
+    assert timedelta() <= datetime.now(UTC) + before_timeout - request.deadline < timedelta(minutes=1)
+
+
+def test_a_run_may_ask_for_a_new_copy_of_the_model(cloud: Cloud) -> None:
+    run_id = call(cloud, configuration={"INVALIDATE_COSMOS_MODELS": "true"})
+    assert RunObjects(STATE_BUCKET, run_id).request().invalidate_model
+
+
+def test_more_files_than_a_shard_takes_are_one_run_too(cloud: Cloud) -> None:
+    files = [
+        {"bucket": "assets", "key": f"arm/{number}.mp4", "relativePath": f"/{number}.mp4"} for number in range(600)
+    ]
+    run_id = call(cloud, manifest={"inputFiles": files})
+    assert [execution["name"] for execution in cloud.executions()] == [run_id]
+    assert [shard.items for shard in read_shards(cloud.s3, STATE_BUCKET, run_id)] == [250, 250, 100]
 
 
 def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
@@ -91,27 +117,21 @@ def test_equal_paths_in_two_assets_are_distinguished(cloud: Cloud) -> None:
     """Errors name the files, and each result is written beside its own file."""
     [file, _] = event("vams_26_manifest")["inputFiles"]
     other = {**file, "assetId": "xasset2", "key": file["key"].replace("arm", "leg")}
-    run_id = call(cloud, manifest={"inputFiles": [file, other]})
-    error = Error(code="InvalidInput", message="It is empty.", remedy="Upload it again.")
-    for execution in cloud.executions():
-        Groups(cloud.table).end(execution["name"], Result(job_id=execution["name"], error=error))
-    group = Groups(cloud.table).get(run_id)
-    assert group is not None
+    call(cloud, manifest={"inputFiles": [file, other]})
     path = "cameras/front/robot demo.mp4"
-    assert [failure.name for failure in group.failed] == [f"xasset1/{path}", f"xasset2/{path}"]
+    assert [item["id"] for item in requests(cloud)] == [f"xasset1/{path}", f"xasset2/{path}"]
 
 
 def test_a_repeated_call_starts_nothing_twice(cloud: Cloud) -> None:
-    call(cloud)
-    call(cloud)
-    assert len(cloud.executions()) == 2
+    assert call(cloud) == call(cloud)
+    assert len(cloud.executions()) == 1
 
 
 def test_the_token_is_kept_once_and_goes_nowhere_else(cloud: Cloud, lines: Callable[[], str]) -> None:
     run_id = call(cloud)
     assert TOKEN not in json.dumps(cloud.executions(), default=str) + lines() + json.dumps(cloud.events.entries)
     row = cloud.table.get(f"group#{run_id}", "group")
-    assert row is not None and (row["taskTokens"], row["jobs"]) == ({TOKEN}, 2)
+    assert row is not None and (row["taskTokens"], row["jobs"]) == ({TOKEN}, 1)
 
 
 def test_metadata_of_schema_version_1_is_that_of_2_5(cloud: Cloud) -> None:
@@ -153,7 +173,7 @@ def test_a_path_cannot_climb_out_of_the_output(cloud: Cloud) -> None:
         ({"manifest": {"outputs": {"bucket": "", "files": ""}}}, "outputs.bucket"),
         ({"manifest": {"inputFiles": []}}, "no file"),
         ({"manifest": {"inputFiles": [{"bucket": "", "key": "a.mp4"}]}}, "input"),
-        ({"manifest": {"inputFiles": [{"bucket": "assets", "key": "a.mp4"}] * 501}}, "501"),
+        ({"manifest": {"inputFiles": [{"bucket": "assets", "key": "a.mp4"}] * 10_001}}, "10001"),
     ],
 )
 def test_an_error_is_sent_with_the_token(cloud: Cloud, changes: dict[str, Any], named: str) -> None:
@@ -181,24 +201,7 @@ def test_a_generator_may_start_from_text_alone(monkeypatch: pytest.MonkeyPatch, 
     assert (execution["input"].get("input"), execution["input"]["output"]) == (None, FILES)
 
 
-def test_a_file_that_cannot_be_started_counts_as_ended(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = cloud.stepfunctions.start_execution
-
-    def once(**arguments: str) -> Any:
-        if "still.png" in arguments["input"]:
-            raise ConnectionError
-        return started(**arguments)
-
-    monkeypatch.setattr(cloud.stepfunctions, "start_execution", once, raising=False)
-    run_id = call(cloud)
-    [execution] = cloud.executions()
-    assert cloud.stepfunctions.answers == []
-    group = Groups(cloud.table).end(execution["name"], Result(job_id=execution["name"]))
-    assert group is not None and group.complete and group.id == run_id
-    assert [(failure.name, failure.error.code) for failure in group.failed] == [("still.png", "Internal")]
-
-
-def test_nothing_that_can_be_started_is_a_failure_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_be_started_is_a_failure_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(**_: str) -> None:
         raise ConnectionError
 
@@ -210,35 +213,22 @@ def test_nothing_that_can_be_started_is_a_failure_at_once(cloud: Cloud, monkeypa
 class TestOrchestration:
     """Tests of VAMS's orchestration bus, on which executions are registered."""
 
-    def test_each_execution_is_registered(self, cloud: Cloud) -> None:
-        call(cloud)
-        assert len(cloud.events.entries) == 2
-        for entry, execution in zip(cloud.events.entries, cloud.executions(), strict=True):
-            assert entry["EventBusName"] == BUS
-            assert entry["Source"] == event("vams_26_manifest")["systemConfig"]["orchestrationEventPrefix"]
-            assert entry["DetailType"] == "pipeline.execution.register"
-            assert json.loads(entry["Detail"]) == {
-                "pipelineExecutionId": "0a1b2c3d",
-                "subExecution": {
-                    "resourceType": "stepFunctionsExecution",
-                    "stateMachineArn": cloud.machine,
-                    "executionArn": execution["executionArn"],
-                },
-                "logs": [{"logGroupArn": LOG_GROUP, "logGroupName": "/cosmos/machine"}],
-            }
-
-    def test_ten_at_once_are_what_eventbridge_takes(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-        sizes: list[int] = []
-        put = cloud.events.put_events
-
-        def counted(Entries: list[dict[str, str]]) -> Any:  # noqa: N803 - boto3's name
-            sizes.append(len(Entries))
-            return put(Entries)
-
-        monkeypatch.setattr(cloud.events, "put_events", counted)
-        [file, _] = event("vams_26_manifest")["inputFiles"]
-        call(cloud, manifest={"inputFiles": [file] * 23})
-        assert sizes == [10, 10, 3]
+    @pytest.mark.parametrize("files", [1, 2])
+    def test_the_execution_is_registered(self, cloud: Cloud, files: int) -> None:
+        call(cloud, slice(files))
+        [entry], [execution] = cloud.events.entries, cloud.executions()
+        assert entry["EventBusName"] == BUS
+        assert entry["Source"] == event("vams_26_manifest")["systemConfig"]["orchestrationEventPrefix"]
+        assert entry["DetailType"] == "pipeline.execution.register"
+        assert json.loads(entry["Detail"]) == {
+            "pipelineExecutionId": "0a1b2c3d",
+            "subExecution": {
+                "resourceType": "stepFunctionsExecution",
+                "stateMachineArn": cloud.machine,
+                "executionArn": execution["executionArn"],
+            },
+            "logs": [{"logGroupArn": LOG_GROUP, "logGroupName": "/cosmos/machine"}],
+        }
 
     @pytest.mark.parametrize("without", ["bus", "prefix"])
     def test_without_a_bus_or_a_name_on_it_nothing_is_published(
@@ -247,7 +237,7 @@ class TestOrchestration:
         if without == "bus":
             monkeypatch.delenv("ORCHESTRATION_BUS")
         call(cloud, manifest={"systemConfig": {}} if without == "prefix" else {})
-        assert len(cloud.executions()) == 2 and cloud.events.entries == []
+        assert len(cloud.executions()) == 1 and cloud.events.entries == []
 
     def test_a_bus_that_refuses_stops_nothing(
         self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, lines: Callable[[], str]
@@ -257,5 +247,5 @@ class TestOrchestration:
 
         monkeypatch.setattr(cloud.events, "put_events", refuses)
         call(cloud)
-        assert len(cloud.executions()) == 2 and cloud.stepfunctions.answers == []
-        assert "its abort will not stop them" in lines()
+        assert len(cloud.executions()) == 1 and cloud.stepfunctions.answers == []
+        assert "its abort will not stop it" in lines()

@@ -16,7 +16,6 @@ from cosmos_batch.state import Group, Groups
 from lambdas.handlers import vams
 from tests.lambdas.cloud import Cloud, event
 from tests.lambdas.vams.test_answers import ended, failure, forget_report
-from tests.lambdas.vams.test_manifest import call as call_with_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -187,54 +186,3 @@ def test_ten_retries_at_once_of_a_failure_that_may_pass_are_one_further_run(clou
     [second] = set(names(cloud)) - {first}
     ended(second)
     assert answers(cloud) == {"one": "NoCapacity", **dict.fromkeys(tokens, "success")}
-
-
-class TestSeveralFiles:
-    """Tests of a manifest of VAMS 2.6 with two files."""
-
-    @pytest.fixture
-    def jobs(self, cloud: Cloud) -> dict[str, str]:
-        """Provide the first attempt's executions, by the end of their input's key."""
-        call_with_manifest(cloud, TaskToken="one")
-        return self.started(cloud)
-
-    def started(self, cloud: Cloud) -> dict[str, str]:
-        return {execution["input"]["input"].rpartition("/")[2]: execution["name"] for execution in cloud.executions()}
-
-    def test_only_files_whose_failure_may_pass_run_again(self, cloud: Cloud, jobs: dict[str, str]) -> None:
-        first, second = jobs.values()
-        ended(first, PERMANENT)
-        ended(second, PASSING)
-        call_with_manifest(cloud, TaskToken="two")
-        [again] = set(names(cloud)) - {first, second}
-        assert json.loads(cloud.stepfunctions.answers[0]["cause"])["code"] == "InvalidInput"
-        ended(again)
-        assert answers(cloud) == {"one": "InvalidInput", "two": "success"}
-        output = json.loads(cloud.stepfunctions.answers[1]["output"])
-        assert (output["files"], output["failed"]) == (2, 1)
-
-    def test_a_run_with_some_results_succeeds_and_is_not_retried(self, cloud: Cloud, jobs: dict[str, str]) -> None:
-        first, second = jobs.values()
-        ended(first, PASSING)
-        ended(second)
-        call_with_manifest(cloud, TaskToken="two")
-        assert set(names(cloud)) == {first, second}
-        assert answers(cloud) == {"one": "success", "two": "success"}
-        one, two = (json.loads(answer["output"]) for answer in cloud.stepfunctions.answers)
-        assert one == two and one["failed"] == 1
-
-    def test_a_retry_starts_the_files_that_could_not_be_started(
-        self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def unreachable(**_: str) -> None:
-            raise ConnectionError
-
-        with monkeypatch.context() as patched:
-            patched.setattr(cloud.stepfunctions, "start_execution", unreachable, raising=False)
-            call_with_manifest(cloud, TaskToken="one")
-        assert answers(cloud) == {"one": "Internal"}
-        call_with_manifest(cloud, TaskToken="two")
-        assert len(names(cloud)) == 2
-        for name in names(cloud):
-            ended(name)
-        assert answers(cloud) == {"one": "Internal", "two": "success"}
