@@ -12,6 +12,7 @@ import pytest
 from cosmos_batch.contract.metadata import PROMPT
 from cosmos_batch.local.cloud import LocalCloud
 from cosmos_batch.local.deploy import deploy
+from cosmos_batch.state import Runs
 from infra.synth import synthesize
 from tests.e2e.grants import covers, grants, uses
 from tests.e2e.vams_machines import JOB, create_machine, definition_2_6, make_function, make_functions, run_files
@@ -174,7 +175,7 @@ def test_two_files_return_two_documents_and_one_callback(app: App, picture: Path
     assert json.loads(ended["output"])[f"{JOB}-{TWO_B}"]["output"] == {"files": 2}
     assert answers_to(app, arn) == ["TaskSucceeded"]
     [run] = executions_since(app, arn)
-    row = app.runs.get(run)
+    row = Runs(app.table).get(run)
     assert row is not None and (row.state, row.items) == ("SUCCEEDED", 2), "both files are one run"
     documents = {path.partition("/")[0]: one for path, one in workflow.moved(arn).items()}
     assert {directory: document["userPrompt"] for directory, document in documents.items()} == {
