@@ -55,8 +55,9 @@ class Vams(Construct):
         )
         function = self._functions.create("vams", environment, CALL_TIMEOUT, f"Vams-{pipeline}", name=name)
         allow_objects(function, self._storage.state, "requests/*", "PutObject")
-        for objects in ("run.json", "shards.json", "shards/*"):
-            allow_objects(function, self._storage.state, f"runs/*/{objects}", "PutObject")
+        allow_objects(function, self._storage.state, "runs/*/run.json", "PutObject")
+        for objects in ("shards.json", "shards/*"):  # what is written already is read
+            allow_objects(function, self._storage.state, f"runs/*/{objects}", "GetObject", "PutObject")
         self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
         machine.grant_start_execution(function)
         # `vams` answers tokens for runs that it refuses or cannot start, and for repeated calls of ended runs.

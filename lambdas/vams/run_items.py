@@ -1,12 +1,13 @@
 """Write a call of VAMS on several files as a run, with an item for each file (decision 034)."""
 
 from cosmos_batch.contract.runs import RunItem, RunRequest
+from cosmos_batch.planning.runs.shards import item_line, shards_of
 from lambdas.runs.objects import RunObjects
 from lambdas.vams.requests import FileRequest, WorkflowCall
 
 
 def write_run(run_id: str, call: WorkflowCall, bucket: str) -> None:
-    """Write the objects of a run to the state bucket.
+    """Write the objects of a run to the state bucket, unless an earlier call has; the list of shards comes last.
 
     Each file says itself what is asked of it and where its result goes. What the calls of one run have in common is
     taken from the first.
@@ -20,7 +21,12 @@ def write_run(run_id: str, call: WorkflowCall, bucket: str) -> None:
         caller=first.caller,
         origin=call.manifest,
     )
-    RunObjects(bucket, run_id).write_run(request, map(_item_of, call.files))
+    objects = RunObjects(bucket, run_id)
+    shards = list(shards_of((item_line(_item_of(file)) for file in call.files), run_id, request.pipelines))
+    for ref, content in shards:
+        objects.write_shard(ref.shard, content)
+    objects.write_request(request)
+    objects.write_shards(ref for ref, _ in shards)
 
 
 def _item_of(file: FileRequest) -> RunItem:

@@ -37,7 +37,7 @@ ACTIONS = {
     | {"s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:PutObject", "dynamodb:GetItem", "sqs:SendMessage"}
     | {"states:StartExecution", "states:DescribeExecution", "states:StopExecution", "s3:ListBucketVersions"},
     "FunctionsVams": LOG
-    | {"s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+    | {"s3:GetObject", "s3:PutObject", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
     | {"states:StartExecution", "states:SendTaskSuccess", "states:SendTaskFailure"},
     "FunctionsRegisterVams": LOG | {"lambda:InvokeFunction"},
     "FunctionsPlan": LOG

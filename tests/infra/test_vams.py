@@ -176,18 +176,20 @@ class TestPermissions:
 
     def test_vams_reads_manifests_where_vams_writes_them(self) -> None:
         allowed = actions(example("vams"), f"Vams{PIPELINE.replace('-', '')}")
-        [inputs] = allowed["s3:GetObject"]
+        [*own, inputs] = allowed["s3:GetObject"]
+        assert [place.partition("/")[2] for place in own] == ["runs/*/shards.json", "runs/*/shards/*"]
         assert inputs.endswith("vams-prod-assets/pipelines/workflowExecutionInputs/*")
 
     def test_it_reads_none_for_2_5_or_without_a_vams(self) -> None:
         for assembly in (with_vams(version="2.5", orchestrationBusName=None), example("reason-only")):
-            assert "s3:GetObject" not in actions(assembly, "FunctionsVams")
+            read = actions(assembly, "FunctionsVams")["s3:GetObject"]
+            assert {place.partition("/")[2] for place in read} == {"runs/*/shards.json", "runs/*/shards/*"}
 
     def test_a_bucket_with_a_base_prefix_has_its_manifests_below_that(self) -> None:
         """Any of the buckets may be VAMS's default one; the function reads nothing else in them."""
         assembly = with_vams(buckets=["robots/vamsroot/", "vams-prod-assets/pipelines/"])
         places = actions(assembly, "FunctionsVamscosmosreason22b")["s3:GetObject"]
-        assert [place.partition(":::")[2] for place in places] == [
+        assert [place.partition(":::")[2] for place in places if "/runs/" not in place] == [
             "robots/vamsroot/pipelines/workflowExecutionInputs/*",
             "vams-prod-assets/pipelines/workflowExecutionInputs/*",
         ]
