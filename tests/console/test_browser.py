@@ -52,7 +52,8 @@ def visit(browser: Browser) -> Iterator[Visit]:
 def watched(browser: Browser, url: str, complaints: list[str], **options: object) -> Iterator[Page]:
     """Open a URL, and collect errors of the page and requests to other places than where it lies."""
     home = url.split("#")[0].removesuffix("index.html")
-    context = browser.new_context(viewport=SIZE, **options)  # type: ignore[arg-type]
+    # Without motion, because axe would read the colors of a transition that is under way.
+    context = browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)  # type: ignore[arg-type]
     context.set_default_timeout(SECONDS)
     page = context.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))

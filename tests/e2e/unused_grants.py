@@ -134,6 +134,12 @@ UNUSED = [
         VAMS, ["s3:putobject", "dynamodb:getitem", "dynamodb:updateitem"], "long prompts, repeats: test_bad_input.py"
     ),
     Unused(
+        VAMS,
+        ["s3:getobject"],
+        "a call on several files that is repeated: tests/lambdas/vams/test_runs.py",
+        "*/runs/[*]/*",
+    ),
+    Unused(
         ["FunctionsVamscosmosreason28b"],
         ["dynamodb:putitem", "states:sendtaskfailure", "states:startexecution"],
         "what the 2B's does; no flow here comes to the 8B by VAMS",
@@ -146,8 +152,10 @@ UNUSED = [
     Unused(["FunctionsScale"], ["batch:submitjob"], "asked for beside the queue, which is told", "*:job-definition/*"),
     Unused(["FunctionsScale"], ["batch:tagresource"], "IAM asks for it where SubmitJob has tags"),
     Unused(["FunctionsScale"], ["states:sendtaskfailure"], "an open breaker: test_faults.py"),
-    Unused(["FunctionsScale"], ["states:sendtasksuccess", "s3:getobject"], "runs: tests/lambdas/runs/test_sweep.py"),
-    Unused(["FunctionsScale"], ["sqs:sendmessage"], "runs: tests/lambdas/runs/test_sweep.py", "*cosmosreason2*"),
+    Unused(
+        ["FunctionsScale"], ["states:sendtasksuccess", "s3:getobject"], "runs: tests/lambdas/runs/test_reconcile.py"
+    ),
+    Unused(["FunctionsScale"], ["sqs:sendmessage"], "runs: tests/lambdas/runs/test_reconcile.py", "*cosmosreason2*"),
     Unused(
         ["WorkflowMachine"],
         [
