@@ -16,7 +16,7 @@ from lambdas.runs.shard_ends import answer_shards
 THREADS = 16
 # A shard without an end for so long is looked at item by item. A generation takes some minutes.
 STALLED = timedelta(minutes=10)
-LATE = timedelta(hours=1)  # after its deadline, an item that no worker has failed was never delivered
+LATE = timedelta(hours=1)  # so long after its deadline, an item that a worker had begun ends without the worker
 
 NEVER_DELIVERED = Error(
     code="TimedOut",
@@ -100,13 +100,13 @@ class ShardReconciliation:
         return None if row.is_sent else Unsent(job, row)
 
     def _after_deadline(self, row: JobRow, watcher: Watcher, job: Job) -> JobRow | None:
-        """Return the row of a job in flight, which is closed if its deadline is long over.
+        """Return the row of a job in flight, which is closed if its deadline is over: long, if a worker has begun it.
 
         Where another run that waits for the job gives it more time, this item alone ends, and None is returned.
         """
         now = datetime.now(UTC)
         latest = job.deadline if row.deadline is None else datetime.fromisoformat(row.deadline)
-        if now - latest >= LATE:
+        if now - latest >= (timedelta(0) if row.state == "PLANNED" else LATE):
             result = Result(job_id=row.job_id, error=NEVER_DELIVERED)
             row = self._jobs.close(row.job_id, result, cancelled=False) or row
             if row.state in FINAL:

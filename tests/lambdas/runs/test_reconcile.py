@@ -1,10 +1,10 @@
 """Reconciliation answers shards whose last answer was lost, and counts items whose end nobody counted."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cosmos_batch.state import count_item
+from cosmos_batch.state import Attempt, count_item
 from lambdas.runs import duration_histogram, reconcile
 from lambdas.runs.reconcile import reconcile_runs
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
@@ -57,16 +57,40 @@ def test_an_end_that_was_not_counted_is_found_in_a_stalled_shard(bench: Bench, m
     assert count_item(bench.job_row(job), bench.runs)[0].succeeded == 1, "and is not counted twice"
 
 
-def test_an_item_that_was_never_delivered_fails_after_its_deadline(
+def begun_after_deadline(bench: Bench, is_begun: bool) -> str:
+    """Start a run of one item whose deadline has just passed; a worker has begun it, or none has received it."""
+    bench.started(bench.items("a"))
+    job: str = bench.sent()[0]["job"]["jobId"]
+    if is_begun:
+        bench.jobs.open_attempt(job, Attempt(id="a", worker="w", solo=False))
+    past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat(timespec="milliseconds")
+    bench.cloud.table.update(f"job#{job}", "job", "SET #deadline = :past", {"past": past})
+    return job
+
+
+def assert_timed_out(bench: Bench, job: str) -> None:
+    assert bench.shard().failed == 1
+    result = bench.job_row(job).result
+    assert result is not None and result.error is not None and result.error.code == "TimedOut"
+
+
+def test_an_item_that_no_worker_received_fails_at_its_deadline(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
+    job = begun_after_deadline(bench, is_begun=False)
+    run_sweep(bench)
+    assert_timed_out(bench, job)
+
+
+def test_an_item_that_a_worker_has_begun_is_left_to_it_for_a_while(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
-    monkeypatch.setattr(reconcile, "LATE", timedelta(days=-20))
-    bench.started(bench.items("a"))
+    job = begun_after_deadline(bench, is_begun=True)
     run_sweep(bench)
-    assert bench.shard().failed == 1
-    result = bench.job_row(bench.sent()[0]["job"]["jobId"]).result
-    assert result is not None and result.error is not None and result.error.code == "TimedOut"
+    assert bench.shard().failed == 0
+    monkeypatch.setattr(reconcile, "LATE", timedelta(0))
+    run_sweep(bench)
+    assert_timed_out(bench, job)
 
 
 def test_quantiles_follow_from_counts_by_class() -> None:
