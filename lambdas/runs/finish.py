@@ -56,9 +56,10 @@ def finish_stopped(event: dict[str, Any], table: Table, environment: FinishRunEn
     if row is None:
         _fail_callers(run, error, table, environment.callback_role_arn)
         return
-    if row.execution_arn != detail["executionArn"] or row.ended_at is not None:
+    if row.execution_arn != detail["executionArn"]:
         return
-    runs.cancel(run, error.message)
+    if row.ended_at is None:  # otherwise an earlier try has noted the end, and may have died before it answered
+        runs.cancel(run, error.message)
     finish_run(run, detail["executionArn"], error, table, environment)
 
 

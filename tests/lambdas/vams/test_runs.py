@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +12,7 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.state import Groups
 from lambdas.handlers import finish_run
+from lambdas.runs import finish
 from tests.lambdas.cloud import STATE_BUCKET, Cloud, event, sqs_batch
 from tests.lambdas.runs.conftest import Bench, bench
 from tests.lambdas.vams.test_answers import failure, group_of_files
@@ -68,11 +70,14 @@ class Workflow:
         finish_run.handler({"execution": execution, **({"error": error} if error else {})}, None)
 
     def stop(self, run: str) -> None:
-        """Tell `finish_run` that a person has stopped the execution, as EventBridge does."""
+        """Let `finish_run` end a run whose execution a person has stopped."""
+        assert self.tell_of_stop(run) == {"batchItemFailures": []}
+
+    def tell_of_stop(self, run: str) -> Any:
+        """Tell `finish_run` that a person has stopped the execution, as EventBridge does; return its answer."""
         detail = {"name": run, "status": "ABORTED", "executionArn": f"arn:{run}", "cause": "by a person"}
         request = json.dumps({"run": {"id": run}})
-        answer = finish_run.handler(sqs_batch({"detail": {**detail, "input": request}}), None)
-        assert answer == {"batchItemFailures": []}
+        return finish_run.handler(sqs_batch({"detail": {**detail, "input": request}}), None)
 
     def done(self, run: str, *errors: Error | None) -> None:
         """Bring a run to its end, in which the files end so."""
@@ -213,6 +218,19 @@ def test_a_run_that_a_person_stops_answers_cancelled_and_says_where_results_are(
     assert workflow.answers()["two"] == workflow.answers()["one"]
     assert (error.code, error.retryable) == ("Cancelled", False)
     assert "by a person" in error.message and FILES in error.remedy
+
+
+def test_a_stopped_run_is_answered_although_the_function_dies_between_its_end_and_the_answer(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = workflow.call("one")
+    workflow.begin(run)
+    with monkeypatch.context() as dying:
+        dying.setattr(finish, "end_run", Mock(side_effect=RuntimeError("the function died")))
+        assert workflow.tell_of_stop(run)["batchItemFailures"], "the message is received again"
+    assert workflow.answers() == {}
+    workflow.stop(run)
+    assert workflow.answers()["one"]["code"] == "Cancelled"
 
 
 def test_a_run_that_is_stopped_before_it_was_prepared_is_answered(workflow: Workflow) -> None:
