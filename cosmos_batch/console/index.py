@@ -29,6 +29,7 @@ CREATE VIRTUAL TABLE trigrams USING fts5vocab (words, row);
 CREATE INDEX by_time ON items (timestamp);
 CREATE INDEX by_name ON items (name, timestamp);
 CREATE INDEX by_model ON items (model, name);
+CREATE INDEX by_model_and_time ON items (model, timestamp);
 CREATE INDEX by_error ON items (kind, error_code);
 CREATE INDEX by_duration ON items (duration DESC, id);
 CREATE INDEX by_dollars ON items (dollars DESC, id);
