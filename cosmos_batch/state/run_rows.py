@@ -69,6 +69,7 @@ class ShardRow(TableRow):
     expected_dollars: float = Field(default=0.0, description="Estimated price of all its items")
     jobs: int = Field(default=0, description="Number of its jobs in the pipeline's totals of waiting work")
     weight: float = Field(default=0.0, description="Sum of their weights")
+    fed_jobs: int | None = Field(default=None, description="Number of its jobs when it was fed first, before any hold")
     task_tokens: set[str] = Field(default_factory=set, description="Of the states that wait for it")
     settled_dollars: float = Field(
         default=0.0, description="Its part of the run's `charged_dollars` while not reserved"

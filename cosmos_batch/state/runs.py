@@ -225,7 +225,8 @@ class Runs:
             return self._update_shard(
                 shard.run,
                 shard.shard,
-                f"SET #state = :skipped, #countedAt = :now, #errors = :empty, #seconds = :empty, {zeros}",
+                f"SET #state = :skipped, #countedAt = :now, #errors = :empty, #seconds = :empty, {zeros} "
+                "REMOVE #fedJobs",
                 {
                     "skipped": "SKIPPED",
                     "now": now(),
@@ -242,7 +243,9 @@ class Runs:
     def fed(self, run: str, shard: str, jobs: int, weight: float) -> ShardRow:
         """Note that all items of a shard are in the queue or have ended, and what they add to the waiting work."""
         values = {"running": "RUNNING", "jobs": jobs, "weight": weight, "feeding": "FEEDING"}
-        expression = "SET #state = :running, #jobs = :jobs, #weight = :weight"
+        expression = (
+            "SET #state = :running, #jobs = :jobs, #weight = :weight, #fedJobs = if_not_exists(#fedJobs, :jobs)"
+        )
         try:
             return self._update_shard(run, shard, expression, values, "#state = :feeding")
         except ConditionFailed:

@@ -103,7 +103,8 @@ class Collector:
         if row.state != "SKIPPED":
             self._jobs.count_waiting(row.pipeline, -row.jobs, -row.weight)
         if facts.cancelled and row.jobs:  # it is fed and counted again if the run is resumed
-            self._feeding.add(row.run, row.pipeline, -row.items, -row.jobs)
+            needed = row.jobs if row.fed_jobs is None else row.fed_jobs
+            self._feeding.add(row.run, row.pipeline, -row.items, -needed)
 
     def _items(self, error: Error | None) -> list[PlannedItem]:
         """Return the planned items; if the feeding ended before they were planned, all of them with an error."""

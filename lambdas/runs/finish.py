@@ -17,7 +17,7 @@ from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import is_run, run_id_of
 from lambdas.step_functions import send_failure, send_success
 from lambdas.vams.answers import end_in_group
-from lambdas.vams.run_ends import end_run
+from lambdas.vams.run_ends import end_run, is_awaited
 
 _SUMMED = (
     *("succeeded", "failed", "cancelled", "reused", "prompt_tokens", "completion_tokens", "gpu_seconds", "dollars"),
@@ -45,20 +45,27 @@ def finish_execution(event: dict[str, Any], table: Table, environment: FinishRun
 
 
 def finish_stopped(event: dict[str, Any], table: Table, environment: FinishRunEnvironment) -> None:
-    """Finish a run whose execution was stopped or timed out, as EventBridge tells it; ignore other executions."""
+    """Finish a run whose execution ended by itself, as EventBridge tells it: it was stopped, timed out or failed.
+
+    The execution of a failed run was finished before it ended, unless `finish_run` itself has failed. So it is looked
+    at only where VAMS still waits for the answer. Executions of other things than runs are ignored.
+    """
     detail = event["detail"]
     request = json.loads(detail.get("input") or "null")
-    if not is_run(request) or detail["status"] not in ("ABORTED", "TIMED_OUT"):
+    if not is_run(request):
         return
-    runs, run = Runs(table), run_id_of(request, detail["name"])
-    error = error_of({"ABORTED": "Aborted"}.get(detail["status"], "States.Timeout"), detail.get("cause"))
+    runs, run, has_failed = Runs(table), run_id_of(request, detail["name"]), detail["status"] == "FAILED"
+    if has_failed and not is_awaited(run, table):
+        return
+    names = {"ABORTED": "Aborted", "FAILED": detail.get("error")}
+    error = error_of(names.get(detail["status"], "States.Timeout"), detail.get("cause"))
     row = runs.get(run)
     if row is None:
         _fail_callers(run, error, table, environment.callback_role_arn)
         return
     if row.execution_arn != detail["executionArn"]:
         return
-    if row.ended_at is None:  # otherwise an earlier try has noted the end, and may have died before it answered
+    if row.ended_at is None and not has_failed:  # otherwise `finish_run` has noted the end, and may have died then
         runs.cancel(run, error.message)
     finish_run(run, detail["executionArn"], error, table, environment)
 
@@ -99,11 +106,16 @@ def summary_of(row: RunRow, runs: Runs) -> RunSummary:
     sums: dict[str, float] = dict.fromkeys(_SUMMED, 0)
     errors: dict[str, int] = {}
     seconds: dict[str, int] = {}
+    without_lines = 0
     for shard in runs.shards(row.id):
+        without_lines += shard.complete and shard.state != "ENDED"
         sums = {name: number + getattr(shard, name) for name, number in sums.items()}
         errors, seconds = added(errors, shard.errors), added(seconds, shard.seconds)
     left = row.items - int(sums["succeeded"] + sums["failed"] + sums["cancelled"])
     state, reason = _state_of(row, left, int(sums["cancelled"]))
+    if state == "SUCCEEDED" and without_lines:
+        state = "FAILED"
+        reason = f"{without_lines} of its shards have no results yet: see the log of `collect`, and resume the run."
     return RunSummary(
         id=row.id,
         state=state,

@@ -17,8 +17,8 @@ def end_run(summary: RunSummary, error: Error | None, bucket: str, table: Table,
     `error` is why some of the run's items have not ended: it is held, was cancelled, or could not go on. VAMS does not
     wait for a held run to be resumed, so the first end of the run is the one that it hears of.
     """
-    group = Groups(table).of(summary.id)
-    if group is None or group.answered_at is not None:
+    group = _awaited(summary.id, table)
+    if group is None:
         return
     if error is None:
         failed = sorted(_failed_files(summary.id, bucket, Runs(table)), key=lambda failed: failed.file)
@@ -26,6 +26,16 @@ def end_run(summary: RunSummary, error: Error | None, bucket: str, table: Table,
     else:
         end = _error_of_stopped(summary, error, group)
     end_in_group(summary.id, end, table, role_arn)
+
+
+def is_awaited(run: str, table: Table) -> bool:
+    """Return whether VAMS waits for a run, and has had no answer."""
+    return _awaited(run, table) is not None
+
+
+def _awaited(run: str, table: Table) -> Group | None:
+    group = Groups(table).of(run)
+    return None if group is None or group.answered_at is not None else group
 
 
 def _failed_files(run: str, bucket: str, runs: Runs) -> Iterator[FailedFile]:

@@ -14,7 +14,7 @@ from cosmos_batch.state import Group, Groups, Runs
 from lambdas.clients import state_table, vams_client
 from lambdas.log import log, log_fault
 from lambdas.step_functions import send_failure, start_execution, start_run
-from lambdas.vams.answers import answer, end_in_group
+from lambdas.vams.answers import answer, answer_all, end_in_group
 from lambdas.vams.body import TASK_TOKEN, read_call
 from lambdas.vams.orchestration_bus import register
 from lambdas.vams.requests import WorkflowCall
@@ -72,6 +72,8 @@ class RunStarter:
         if group.answered_at is not None:
             answer(group, [token], group.output, self._environment.callback_role_arn)
             return None
+        if group.jobs == 1 and group.complete:  # what noted its end has failed before it answered
+            answer_all(group, self._groups, self._environment.callback_role_arn)
         return None if group.ended or group.jobs > 1 else self._start(group, call)
 
     def _start(self, group: Group, call: WorkflowCall) -> str | None:

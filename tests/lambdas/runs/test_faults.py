@@ -295,6 +295,34 @@ def test_a_shard_that_is_fed_again_after_a_cancel_counts_once_among_what_was_fed
     assert (fed.items, fed.needed) == (2, 1)
 
 
+def test_a_shard_that_was_fed_twice_before_a_cancel_leaves_nothing_among_what_was_fed(bench: Bench) -> None:
+    ref = bench.started(bench.items("a", "b", "c"))
+    feeding = RunFeeding(bench.cloud.table)
+    bench.answer(sent_ids(bench)[0])
+    bench.runs.hold(RUN, "The budget of $5 would be exceeded.")
+    bench.runs.park(RUN, ref.shard)
+    bench.finish()
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    assert bench.shard().jobs == 2, "the second feeding finds one item answered"
+    bench.runs.cancel(RUN, "by a person")
+    bench.finish("e2")
+    fed = feeding.get(RUN, SMALL)
+    assert (fed.items, fed.needed) == (0, 0)
+
+
+def test_a_run_whose_lines_could_not_be_written_fails_until_they_are(bench: Bench) -> None:
+    ref = bench.started(bench.items("a"))
+    bench.answer(sent_ids(bench)[0])
+    summary = bench.finish()["summary"]
+    assert (summary["state"], summary["succeeded"]) == ("FAILED", 1)
+    assert "1 of its shards have no results yet" in summary["reason"]
+    bench.prepare(execution="e2")
+    bench.collect(ref)
+    assert bench.finish("e2")["summary"]["state"] == "SUCCEEDED"
+    assert [line.id for line in bench.lines("results")] == ["a"]
+
+
 def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_failure(bench: Bench) -> None:
     ref = bench.started(bench.items("a", "b"))
     reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")

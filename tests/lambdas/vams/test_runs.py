@@ -13,6 +13,7 @@ from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.state import Groups
 from lambdas.handlers import finish_run
 from lambdas.runs import finish
+from lambdas.vams import answers, start_jobs
 from tests.lambdas.cloud import STATE_BUCKET, Cloud, event, sqs_batch
 from tests.lambdas.runs.conftest import Bench, bench
 from tests.lambdas.vams.test_answers import failure, group_of_files
@@ -73,9 +74,9 @@ class Workflow:
         """Let `finish_run` end a run whose execution a person has stopped."""
         assert self.tell_of_stop(run) == {"batchItemFailures": []}
 
-    def tell_of_stop(self, run: str) -> Any:
-        """Tell `finish_run` that a person has stopped the execution, as EventBridge does; return its answer."""
-        detail = {"name": run, "status": "ABORTED", "executionArn": f"arn:{run}", "cause": "by a person"}
+    def tell_of_stop(self, run: str, status: str = "ABORTED") -> Any:
+        """Tell `finish_run` that the execution has ended otherwise than by itself, as EventBridge does."""
+        detail = {"name": run, "status": status, "executionArn": f"arn:{run}", "cause": "by a person"}
         request = json.dumps({"run": {"id": run}})
         return finish_run.handler(sqs_batch({"detail": {**detail, "input": request}}), None)
 
@@ -231,6 +232,35 @@ def test_a_stopped_run_is_answered_although_the_function_dies_between_its_end_an
     assert workflow.answers() == {}
     workflow.stop(run)
     assert workflow.answers()["one"]["code"] == "Cancelled"
+
+
+def test_a_run_is_answered_although_its_last_state_failed_for_good(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where VAMS's account does not let `finish_run` answer yet."""
+    run = workflow.call("one")
+    workflow.begin(run)
+    workflow.infer(None, None)
+    with monkeypatch.context() as refused:
+        refused.setattr(finish, "end_run", Mock(side_effect=PermissionError("no AssumeRole")))
+        with pytest.raises(PermissionError):
+            workflow.end(run)
+    assert workflow.tell_of_stop(run, "FAILED") == {"batchItemFailures": []}
+    assert workflow.answers()["one"]["retryable"], "its shard was not collected"
+    assert workflow.tell_of_stop(run, "FAILED") == {"batchItemFailures": []}, "and only once"
+
+
+def test_a_token_is_answered_although_the_answer_to_an_earlier_one_failed(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as refused:
+        refused.setattr(start_jobs, "start_run", Mock(side_effect=ConnectionError("throttled")))
+        for module in (start_jobs, answers):
+            refused.setattr(module, "vams_client", Mock(side_effect=PermissionError("no AssumeRole")))
+        with pytest.raises(PermissionError):
+            call_of_vams(workflow.cloud, manifest=workflow.manifest, TaskToken="one")
+    call_of_vams(workflow.cloud, manifest=workflow.manifest, TaskToken="two")
+    assert {token: error["retryable"] for token, error in workflow.answers().items()} == {"one": True, "two": True}
 
 
 def test_a_run_that_is_stopped_before_it_was_prepared_is_answered(workflow: Workflow) -> None:
