@@ -82,9 +82,13 @@ def _explain_aws(error: Exception) -> str | None:
     )
 
     if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound | NoRegionError):
-        needs = "Set AWS_REGION" if isinstance(error, NoRegionError) else "Sign in to AWS"
+        needs = "Sign in to AWS, such as with aws configure"
+        if isinstance(error, NoRegionError):
+            needs = "Set AWS_REGION, or run aws configure"
+        elif isinstance(error, ProfileNotFound):
+            needs = "Correct AWS_PROFILE"
         return (
-            f"{error}\n{needs} (aws configure sets it too), or point this shell at the local cloud:\n"
+            f"{error}\n{needs}; or point this shell at the local cloud:\n"
             '  cosmos-batch local up && eval "$(cosmos-batch local up --export)"'
         )
     if isinstance(error, EndpointConnectionError):

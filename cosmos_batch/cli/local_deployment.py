@@ -34,9 +34,9 @@ def local_deployment(
 ) -> AbstractContextManager[Deployment]:
     """Return a deployment on this machine for the length of a block.
 
-    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. A
-    generator must be deployed there for a command that `generates`, a reasoner for another; where the demo's model
-    stands in for that reasoner, which is `pipeline` or the smallest, this is said.
+    With `reuse`, a cloud that stands and has a deployment is used as it stands, and `config_file` is not called. It
+    must have a generator for a command that `generates`, and a reasoner for any other. If the demo's model answers
+    there for that reasoner (`pipeline`, or the smallest one), the command says so.
     Otherwise that configuration is deployed to a cloud of this command's own, which ends with the block. Nothing is
     ever deployed to a cloud that runs already: a person has chosen what runs there, or it belongs to another command.
     """

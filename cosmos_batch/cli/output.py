@@ -84,7 +84,7 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
     folder = path if target.is_folder else path.parent
     try:
         _try_to_create(folder.resolve())
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
         raise WrongCall(
             f"--output {output} cannot be written: {file_problem(error)}.", "Name another folder."
         ) from error

@@ -1,6 +1,6 @@
 """Check a whole request with the code of the planning Lambda, before it costs anything."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,17 +72,18 @@ def checked_request(names: Iterable[str], request: ReasonerRequest, problems: Pr
     return _valid(names, check, problems)
 
 
-def check_folders(names: Iterable[str], request: ReasonerRequest, problems: Problems, skip_invalid: bool) -> None:
-    """Collect the problems of the files that a run will take from folders of this machine.
+def check_folders(names: Sequence[str], request: ReasonerRequest, problems: Problems, skip_invalid: bool) -> None:
+    """Collect the problems of the files that a run will take from those of its inputs that are folders of this machine.
 
-    Files that may be skipped are left to the plan of the run, which names them. Raises WrongCall where no file is left.
+    Files that may be skipped are left to the plan of the run, which names them. Raises WrongCall where all of `names`
+    are folders, and no file is left in them.
     """
     folders = [folder for name in names if (folder := Path(name).expanduser()).is_dir()]
     input_counts, in_folders, valid = InputCounts(), Problems() if skip_invalid else problems, 0
     for folder in folders:
         for file in taken_files(folder, Selection(), input_counts):
             valid += in_folders.check(file.path, partial(_check_question, file.name, request)) is not None
-    if folders and not valid:
+    if len(folders) == len(names) and not valid:
         in_folders.raise_all()
         input_counts.refuse_wrong_lines(skip_invalid)
 

@@ -45,7 +45,7 @@ def readable_lines(event: Mapping[str, Any]) -> Iterator[str]:
         fields = {"message": event["message"]}
     moment = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
     more = "".join(f"  {name}={_as_text(value)}" for name, value in fields.items() if name not in _SHOWN_APART)
-    yield f"{moment:%Y-%m-%d %H:%M:%S}  {fields.get('level', ''):7}  {fields.get('message', '')}{more}"
+    yield f"{moment:%Y-%m-%d %H:%M:%S}  {fields.get('level') or '':7}  {fields.get('message', '')}{more}"
     yield from _error_lines(fields, "")
 
 
@@ -54,9 +54,9 @@ def _error_lines(fields: Mapping[str, Any], prefix: str) -> Iterator[str]:
     described = " ".join(str(fields[name]) for name in ("error", "code") if fields.get(name))
     if described:
         yield f"    {prefix}{described}"
-    for frame in fields.get("frames", []):
+    for frame in fields.get("frames") or ():
         yield f"      {frame}"
-    if fields.get("cause"):
+    if isinstance(fields.get("cause"), dict):
         yield from _error_lines(fields["cause"], "caused by ")
 
 

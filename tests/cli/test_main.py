@@ -208,3 +208,7 @@ def test_a_shell_without_a_region_is_told_what_to_set(
     assert main(["status"]) == 1
     printed = capsys.readouterr().err
     assert "Set AWS_REGION" in printed and "cosmos-batch local up --export" in printed
+    monkeypatch.setenv("AWS_PROFILE", "misspelled")
+    assert main(["status"]) == 1
+    printed = capsys.readouterr().err
+    assert "misspelled" in printed and "Correct AWS_PROFILE" in printed

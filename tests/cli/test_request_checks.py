@@ -70,6 +70,21 @@ def test_what_the_plan_would_refuse_is_refused_before_anything_is_sent(
     assert not [key for key in uploaded if key.startswith("uploads/")]
 
 
+@pytest.mark.parametrize(
+    "line", ["clip.mp4 nothing/", "nothing/ s3://assets/", "clip.mp4 clips/ --skip-invalid --start 1"]
+)
+def test_a_folder_without_a_file_keeps_a_run_from_no_other_file(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "nothing").mkdir()
+
+    def local(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "local_deployment", local)
+    assert main(["run", "--prompt", "What?", *shlex.split(line)]) == 130, "it came to its cloud"
+
+
 def test_valid_files_are_submitted_and_the_others_named(
     folder: Path, stepfunctions: FakeStepFunctions, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:

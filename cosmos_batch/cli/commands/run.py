@@ -83,7 +83,7 @@ def command(
     are_many = is_many_files(names)
     inputs = checked_request([name for name in names if is_single_file(name)], request, problems)
     sources = [name for name in names if not is_single_file(name)]
-    check_folders(sources, request, problems, skip_invalid)
+    check_folders(names, request, problems, skip_invalid)
     problems.settle(len(inputs) + len(sources), skip_invalid)
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
