@@ -80,7 +80,7 @@ upload has ([`runs_cost.py`](../benchmarks/runs_cost.py)). Prices: {PRICES_AS_OF
 {rows}
 | **all** | | **{total:.2f}** | | **{before:.2f}** |
 
-The limit for a run: at most ${runs_cost.GOAL_DOLLARS:.0f}: {verdict}. Half of it is writing each document twice: to
+The limit for a run: at most ${runs_cost.GOAL_DOLLARS:.0f}: {verdict}. Half of it was writing each document twice: to
 the state bucket before the job's row says which attempt has won, and then beside the file. Lambda's seconds are those
 of the local cloud, which serves one call of DynamoDB at a time on shared cores. The default configuration has no
 customer key; with one, S3 uses bucket keys, and SQS and DynamoDB keep their data keys for minutes, so that KMS is not
