@@ -111,7 +111,7 @@ def test_heic_is_refused_with_words_where_its_decoder_is_missing(
 ) -> None:
     path = media_files.heic(tmp_path / "phone.heic")
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    images._register_heic.cache_clear()
+    images.register_heic.cache_clear()
     with pytest.raises(Failure, match="HEIC, which cannot be decoded here"):
         probe(path)
 
