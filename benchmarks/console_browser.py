@@ -1,4 +1,4 @@
-"""What the benchmark of the console does in Chromium: search, scroll under a trace, and seek in a video."""
+"""Measure the console's page in Chromium: search in it, scroll it under a trace, and seek in a video."""
 
 import json
 import re
@@ -71,7 +71,7 @@ _SEEK = """(seconds) => new Promise((done) => {
 
 @dataclass(frozen=True)
 class Scrolling:
-    """What a trace has recorded while the list was scrolled."""
+    """The lengths of the page's tasks and the frame rate that a trace recorded while the list was scrolled."""
 
     tasks_ms: list[float]
     frames_per_second: float

@@ -1,4 +1,4 @@
-"""What engines do if a machine cannot run one of the lossy modes that they are configured with: they do not load."""
+"""Keep an engine from loading on a machine that cannot run one of the lossy modes that it is configured with."""
 
 from collections.abc import Sequence
 

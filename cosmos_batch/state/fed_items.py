@@ -11,7 +11,7 @@ KEEP_SECONDS = 365 * 86_400  # as long as the run's own row
 
 
 class FedItems(TableRow):
-    """What a run has fed to one pipeline."""
+    """The numbers of items that a run has fed to one pipeline."""
 
     items: int = Field(default=0, description="Items of the shards that were fed, each shard counted once")
     needed: int = Field(default=0, description="Those of them that had neither an answer nor an error when fed")

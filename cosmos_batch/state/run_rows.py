@@ -1,4 +1,4 @@
-"""What the rows of runs and of their shards hold, and what is counted in them."""
+"""Models of the rows of runs and of their shards in the state table, and of the ends that are counted in them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class ItemEnd:
 
 @dataclass
 class ShardFacts:
-    """What the results of a shard add to its run's summary."""
+    """Sums over the results of a shard, which the summary of its run adds up."""
 
     succeeded: int = 0
     failed: int = 0

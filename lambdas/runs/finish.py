@@ -45,7 +45,7 @@ def finish_execution(event: dict[str, Any], table: Table, environment: FinishRun
 
 
 def finish_stopped(event: dict[str, Any], table: Table, environment: FinishRunEnvironment) -> None:
-    """Finish a run whose execution ended by itself, as EventBridge tells it: it was stopped, timed out or failed.
+    """Finish a run of whose execution EventBridge tells that it was stopped, timed out or failed.
 
     The execution of a failed run was finished before it ended, unless `finish_run` itself has failed. So it is looked
     at only where VAMS still waits for the answer. Executions of other things than runs are ignored.
@@ -84,7 +84,7 @@ def finish_run(
     if row.state in ("RUNNING", "STARTING") and error is not None:
         row = runs.fail(run, f"{error.message} {error.remedy}")  # first, so that a shard fed this moment sees it
     if row.state in ("CANCELLED", "FAILED"):
-        # What ended the execution says nothing about the items: they may be asked again.
+        # An execution that ends early is no fault of its items, so all that have not ended may be asked again.
         reason = None if error is None else error.model_copy(update={"retryable": True})
         for shard in unfinished(run, runs):
             collect_shard(run, shard.shard, reason, table, bucket)
@@ -106,16 +106,13 @@ def summary_of(row: RunRow, runs: Runs) -> RunSummary:
     sums: dict[str, float] = dict.fromkeys(_SUMMED, 0)
     errors: dict[str, int] = {}
     seconds: dict[str, int] = {}
-    without_lines = 0
+    uncollected = 0
     for shard in runs.shards(row.id):
-        without_lines += shard.complete and shard.state != "ENDED"
+        uncollected += shard.complete and shard.state != "ENDED"
         sums = {name: number + getattr(shard, name) for name, number in sums.items()}
         errors, seconds = added(errors, shard.errors), added(seconds, shard.seconds)
     left = row.items - int(sums["succeeded"] + sums["failed"] + sums["cancelled"])
-    state, reason = _state_of(row, left, int(sums["cancelled"]))
-    if state == "SUCCEEDED" and without_lines:
-        state = "FAILED"
-        reason = f"{without_lines} of its shards have no results yet: see the log of `collect`, and resume the run."
+    state, reason = _state_of(row, left, int(sums["cancelled"]), uncollected)
     return RunSummary(
         id=row.id,
         state=state,
@@ -136,10 +133,16 @@ def summary_of(row: RunRow, runs: Runs) -> RunSummary:
     )
 
 
-def _state_of(row: RunRow, left: int, cancelled: int) -> tuple[RunState, str | None]:
-    """Return the state of a run of whose items so many are left, and why it is not SUCCEEDED."""
-    if not left and not cancelled and row.state != "FAILED":
-        return "SUCCEEDED", None  # it was held or cancelled too late to change anything
+def _state_of(row: RunRow, left: int, cancelled: int, uncollected: int) -> tuple[RunState, str | None]:
+    """Return the state of a run, and why it is not SUCCEEDED.
+
+    `left` and `cancelled` are numbers of its items, `uncollected` that of its complete shards without written results.
+    """
+    if not left and not cancelled and row.state != "FAILED":  # if it was held or cancelled, that came too late
+        if not uncollected:
+            return "SUCCEEDED", None
+        missing = f"{uncollected} of its shards have no results yet"
+        return "FAILED", f"{missing}: see the log of `collect`, and resume the run."
     if row.state in ("CANCELLED", "FAILED", "HELD"):
         return row.state, row.reason
     return "FAILED", f"{left} of its items were never fed: see the log of its execution, and resume the run."

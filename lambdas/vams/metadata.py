@@ -8,7 +8,7 @@ GROUPED = 2  # the schemaVersion of metadata that is grouped by asset and file; 
 
 
 class RunMetadata:
-    """What users wrote about assets and files. Where 2.5's shape is used, it is the same for all of them."""
+    """The metadata that users gave to assets and files. In the shape of 2.5, all files of a run have the same."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._is_grouped = document.get("schemaVersion") == GROUPED

@@ -10,6 +10,7 @@ from cosmos_batch.cli.job_result import JobResult, read_job_result
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import JobFilter, JobSummary, recent_jobs
 from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
+from cosmos_batch.cli.stopped_clouds.records import record_file, write_record
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import FINAL
 
@@ -37,10 +38,7 @@ class KeptJobs:
             kept = job.to_json()
             if job.state not in FINAL:
                 kept |= {"state": "CANCELLED", "waits_for": "", "error": _UNFINISHED.model_dump(by_alias=True)}
-            self.folder.mkdir(parents=True, exist_ok=True)
-            written = self._record(job.id).with_suffix(".part")
-            written.write_text(json.dumps({"job": kept, "files": uris}), encoding="utf-8")
-            written.replace(self._record(job.id))
+            write_record(self.folder, job.id, {"job": kept, "files": uris})
             count += 1
         return count
 
@@ -53,14 +51,14 @@ class KeptJobs:
 
     def find(self, job_id: str) -> JobSummary | None:
         """Return a job, or None."""
-        path = self._record(job_id)
+        path = record_file(self.folder, job_id)
         if not path.is_file():
             return None
         return JobSummary(**json.loads(path.read_text(encoding="utf-8"))["job"])
 
     def result(self, job_id: str) -> JobResult:
         """Return what a kept job left; `deployment` reads its documents and files."""
-        record = json.loads(self._record(job_id).read_text(encoding="utf-8"))
+        record = json.loads(record_file(self.folder, job_id).read_text(encoding="utf-8"))
         if record["job"]["error"] is not None:
             return JobResult(error=Error.model_validate(record["job"]["error"]))
         return JobResult(document_uri=record["files"][0], file_uris=record["files"])
@@ -71,6 +69,3 @@ class KeptJobs:
         return Deployment(
             lambda _: self.objects, asset_roots=[], state_machine_arn="", state_table="", state_bucket="", pipelines=[]
         )
-
-    def _record(self, job_id: str) -> Path:
-        return self.folder / f"{Path(job_id).name}.json"

@@ -11,6 +11,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
+from cosmos_batch.cli.stopped_clouds.records import record_file, write_record
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.run_keys import RunKeys
 from cosmos_batch.contract.s3 import S3Location
@@ -50,13 +51,13 @@ class KeptRuns:
                 "bucket": deployment.state_bucket,
                 "keys": keys,
             }
-            self._write(row.id, record)
+            write_record(self.folder, row.id, record)
             count += 1
         return count
 
     def has(self, run: str) -> bool:
         """Return whether a run was kept."""
-        return self._record(run).is_file()
+        return record_file(self.folder, run).is_file()
 
     def list(self) -> Iterator[RunRow]:
         """Yield the rows of all kept runs, the latest first."""
@@ -65,7 +66,7 @@ class KeptRuns:
 
     def deployment(self, run: str) -> Deployment:
         """Return a deployment that has this run alone, and no cloud behind it: it can only be read."""
-        record = json.loads(self._record(run).read_bytes())
+        record = json.loads(record_file(self.folder, run).read_bytes())
         objects = replace(self.objects, listed=tuple(record["keys"]))
         return _KeptDeployment(
             lambda _: objects,
@@ -76,15 +77,6 @@ class KeptRuns:
             pipelines=[],
             rows=_KeptRows(record),
         )
-
-    def _write(self, run: str, record: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        part = self._record(run).with_suffix(".part")
-        part.write_text(json.dumps(record), encoding="utf-8")
-        part.replace(self._record(run))
-
-    def _record(self, run: str) -> Path:
-        return self.folder / f"{Path(run).name}.json"
 
 
 def end_runs(deployment: Deployment) -> None:

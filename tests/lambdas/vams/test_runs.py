@@ -75,7 +75,7 @@ class Workflow:
         assert self.tell_of_stop(run) == {"batchItemFailures": []}
 
     def tell_of_stop(self, run: str, status: str = "ABORTED") -> Any:
-        """Tell `finish_run` that the execution has ended otherwise than by itself, as EventBridge does."""
+        """Tell `finish_run` with which status the execution has ended, as EventBridge does; return its answer."""
         detail = {"name": run, "status": status, "executionArn": f"arn:{run}", "cause": "by a person"}
         request = json.dumps({"run": {"id": run}})
         return finish_run.handler(sqs_batch({"detail": {**detail, "input": request}}), None)
