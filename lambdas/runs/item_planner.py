@@ -62,7 +62,7 @@ class ItemPlanner:
 
     def _job(self, item: RunItem) -> Job:
         request = request_of(self._run, item, self._queue.id)
-        deadline = settle_deadline(request, datetime.now(self._execution.started_at.tzinfo), _LONGEST_WAIT_SECONDS)
+        deadline = self._deadline(request)
         asked = request.model_copy(update={"deadline": None})  # a later try of a caller has a later one
         text_id = _named("text", asked.model_dump(mode="json", exclude={"input", "output", "input_version_id"}))
         if self._queue.serving is None:
@@ -88,6 +88,21 @@ class ItemPlanner:
         directory = None if self._run.table_only else self._directory(item, work)
         job = job.model_copy(update={"job_id": job_id_of(job, directory)})
         return job if directory is None else self._with_document(job, work, directory)
+
+    def _deadline(self, request: Request) -> datetime:
+        """Return until when the item may wait. Raises Failure (TimedOut) where the run's deadline has passed.
+
+        Another run may ask the same item with a later deadline, so the error is one that can pass.
+        """
+        try:
+            return settle_deadline(request, datetime.now(self._execution.started_at.tzinfo), _LONGEST_WAIT_SECONDS)
+        except Failure as passed:
+            raise Failure(
+                passed.error.code,
+                f"{passed.error.message} The item had not been sent to a worker by then.",
+                f"`cosmos-batch runs retry {self._run.id} --failed` asks it again, without this deadline.",
+                retryable=True,
+            ) from passed
 
     def _with_document(self, job: Job, work: Work, directory: S3Location) -> Job:
         """Return the job with the key of its document: that of an earlier run, or a new one that no other job has."""

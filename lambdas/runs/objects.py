@@ -53,7 +53,22 @@ class RunObjects:
         write_once(client("s3"), self.bucket, self.keys.shards, f"[{lines}]".encode())
 
     def shards(self) -> list[ShardRef]:
-        """Return all shards, of which a million items have some thousands; none where the list is not written."""
+        """Return all shards, of which a million items have some thousands.
+
+        Raises Failure (InvalidInput) where the list is not written: the run would end at once, without any item.
+        """
+        shards = self.written_shards()
+        if not shards:
+            raise Failure(
+                "InvalidInput",
+                f"The run {self.keys.run!r} has no items: s3://{self.bucket}/{self.keys.shards} does not list any.",
+                "Its start has died before it wrote that list, or somebody has deleted it. Start a new run over the "
+                "same files: what was answered costs nothing again.",
+            )
+        return shards
+
+    def written_shards(self) -> list[ShardRef]:
+        """Return all shards; none where the list, which is written last, is not there."""
         s3 = client("s3")
         try:
             body = s3.get_object(Bucket=self.bucket, Key=self.keys.shards)["Body"].read()

@@ -33,15 +33,12 @@ def write_prefix_run(
     """
     root = parse_uri(prefix.prefix)
     refuse_outside("prefix", root, asset_roots)
-    pipeline = prefix.pipeline or _only_reasoner(pipelines)
     if not objects.claim(_digest_of(prefix)):
-        raise Failure(
-            "InvalidInput",
-            f"The name {run} was taken by a start that asks about other files, or asks something else of them.",
-            "Start an execution with another name.",
-        )
-    if objects.shards():
+        raise _name_was_taken(run)
+    if objects.written_shards():
+        _refuse_other_run(prefix, run, objects.request())
         return
+    pipeline = prefix.pipeline or _only_reasoner(pipelines)
     shards = PrefixShards(root, run, pipeline, objects).write()
     if not shards:
         raise Failure(
@@ -49,19 +46,38 @@ def write_prefix_run(
             f"prefix: below {root.uri} there is no file that a run could take.",
             "Name a prefix with pictures or videos; documents of Cosmos Batch are left out.",
         )
-    objects.write_request(
-        RunRequest(
-            id=run,
-            pipelines=[pipeline],
-            prompt=prefix.prompt,
-            parameters=prefix.parameters,
-            output=prefix.output,
-            input_root=prefix.prefix,
-            max_dollars=prefix.max_dollars,
-            origin=prefix.prefix,
-        )
-    )
+    objects.write_request(_request_of(prefix, run, pipeline))
     objects.write_shards(shards)
+
+
+def _request_of(prefix: RunPrefix, run: str, pipeline: str) -> RunRequest:
+    return RunRequest(
+        id=run,
+        pipelines=[pipeline],
+        prompt=prefix.prompt,
+        parameters=prefix.parameters,
+        output=prefix.output,
+        input_root=prefix.prefix,
+        max_dollars=prefix.max_dollars,
+        origin=prefix.prefix,
+    )
+
+
+def _refuse_other_run(prefix: RunPrefix, run: str, written: RunRequest) -> None:
+    """Raise Failure (InvalidInput) where the run that is written asks something else than this start.
+
+    Runs of earlier releases have no claim, so a later start of the same name gets the claim.
+    """
+    if written != _request_of(prefix, run, prefix.pipeline or written.pipelines[0]):
+        raise _name_was_taken(run)
+
+
+def _name_was_taken(run: str) -> Failure:
+    return Failure(
+        "InvalidInput",
+        f"The name {run} was taken by a start that asks about other files, or asks something else of them.",
+        "Start an execution with another name.",
+    )
 
 
 class PrefixShards:

@@ -1,6 +1,7 @@
 """Feeding a shard: what is sent, what is reused or refused, and when nothing is fed."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -70,6 +71,15 @@ def test_refused_items_are_counted_at_once(bench: Bench) -> None:
     bench.started(items)
     assert len(bench.sent()) == 1
     assert (bench.shard().failed, bench.shard().ended) == (3, {1, 2, 3})
+
+
+def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(bench: Bench) -> None:
+    ref = bench.started(bench.items("a"), deadline=datetime(2026, 1, 1, tzinfo=UTC))
+    bench.collect(ref)
+    [line] = bench.lines("errors")
+    assert line.error is not None
+    assert (line.error.code, line.error.retryable) == ("TimedOut", True)
+    assert "runs retry my-run --failed" in line.error.remedy
 
 
 def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

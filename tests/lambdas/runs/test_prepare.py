@@ -8,6 +8,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.runs import shards
 from cosmos_batch.state import Callbacks
+from lambdas.handlers import prepare_run
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import run_id_of
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
@@ -99,6 +100,38 @@ def test_an_execution_that_asks_something_else_under_the_name_of_an_earlier_run_
     bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="monday")
     with pytest.raises(Failure, match="The name monday was taken"):
         bench.prepare({"prefix": "s3://assets/p/", "prompt": "Who?"}, execution="monday")
+
+
+def test_a_run_without_a_list_of_shards_is_refused_and_does_not_end_well(bench: Bench) -> None:
+    bench.write(bench.items("a"))
+    bench.cloud.s3.delete_object(Bucket=STATE_BUCKET, Key=f"runs/{RUN}/shards.json")
+    with pytest.raises(Failure, match="has no items") as refused:
+        bench.prepare()
+    assert "Start a new run" in refused.value.error.remedy
+    assert bench.runs.get(RUN) is None
+
+
+def test_a_written_prefix_run_goes_on_where_its_reasoner_is_not_the_only_one_any_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.cloud.put("p/a.mp4")
+    event = {"prefix": "s3://assets/p/", "prompt": "What?"}
+    prepared = bench.prepare(event, execution="by-hand")
+    [deployed] = prepare_run.read_pipelines(prepare_run.environment().pipeline_parameters)
+    another = deployed.model_copy(update={"queue": deployed.queue.model_copy(update={"id": "cosmos3-edge-reason"})})
+    monkeypatch.setattr(prepare_run, "read_pipelines", lambda _: [deployed, another])
+    assert bench.prepare(event, execution="by-hand") == prepared
+
+
+def test_a_prefix_is_refused_under_the_name_of_an_earlier_releases_run_without_a_claim(bench: Bench) -> None:
+    bench.cloud.put("p/a.mp4")
+    same, other = ({"prefix": "s3://assets/p/", "prompt": prompt} for prompt in ("What?", "Who?"))
+    bench.prepare(same, execution="monday")
+    bench.cloud.s3.delete_object(Bucket=STATE_BUCKET, Key="runs/monday/claim.json")
+    with pytest.raises(Failure, match="The name monday was taken"):
+        bench.prepare(other, execution="monday")
+    bench.cloud.s3.delete_object(Bucket=STATE_BUCKET, Key="runs/monday/claim.json")
+    assert bench.prepare(same, execution="monday")["run"] == "monday"
 
 
 def ids_by_shard(bench: Bench, run: str) -> list[list[str]]:
