@@ -15,6 +15,7 @@ from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher
 from cosmos_batch.state.runs import Runs
+from cosmos_batch.state.shortages import Shortage, Shortages
 from cosmos_batch.state.staged_documents import StagedDocuments
 from cosmos_batch.state.table import ConditionFailed, Table
 from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
@@ -44,6 +45,8 @@ __all__ = [
     "Runs",
     "ShardFacts",
     "ShardRow",
+    "Shortage",
+    "Shortages",
     "StagedDocuments",
     "Table",
     "Waiting",

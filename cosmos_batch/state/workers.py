@@ -6,6 +6,7 @@ from pydantic import Field
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state.revisions import Revisions
+from cosmos_batch.state.shortages import Shortages
 from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
 ENDED_KEEP_SECONDS = 86_400
@@ -111,6 +112,11 @@ class Workers:
     def revisions(self) -> Revisions:
         """Return the recorded revisions of the pipeline's models."""
         return Revisions(self._table, self._pipeline)
+
+    @property
+    def shortages(self) -> Shortages:
+        """Return the times in which AWS had no instance for the pipeline's workers."""
+        return Shortages(self._table, self._pipeline)
 
     def list(self) -> list[WorkerRow]:
         """Return all workers, including those that ended less than a day ago."""

@@ -109,7 +109,7 @@ class PipelineScaler:
         unfed = unfed_jobs(state_table(self._environment.state_table), pipeline) if queued else 0
         wanted = wanted_by_pipeline(pipeline, breaker, backlog + unfed, len(live), scaling.target_drain_seconds)
         if wanted == 0 and not fleet.live and breaker.lacks_capacity:
-            self._workers.set_breaker(without_lack_of_capacity(breaker))
+            self._store_breaker(breaker, without_lack_of_capacity(breaker))
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):
             self._refuse_queue(breaker)
         else:
@@ -134,12 +134,19 @@ class PipelineScaler:
             before = without_lack_of_capacity(before)
         breaker = breaker_after(before, fleet.has_served, failed, self._environment.scaling, self._now)
         if breaker != stored:
-            self._workers.set_breaker(breaker)
+            self._store_breaker(stored, breaker)
             log("breaker", failures=breaker.failures, open=breaker.open, retryAt=breaker.retry_at)
         # After the breaker: a crash in between lets a failure count twice rather than never.
         for worker in fleet.uncounted:
             self._workers.judged(worker.row.worker)
         return breaker
+
+    def _store_breaker(self, stored: PipelineRow, breaker: PipelineRow) -> None:
+        """Replace the stored breaker, and record a lack of capacity that has passed."""
+        since = stored.no_capacity_since
+        if since is not None and breaker.no_capacity_since != since:
+            self._workers.shortages.ended(since, self._pipeline.instance_types)
+        self._workers.set_breaker(breaker)
 
     def _correct_totals(self, row: PipelineRow, backlog: int) -> None:
         """Write a new pipeline's first estimate of its pace, and correct the stored totals of its waiting jobs.

@@ -6,8 +6,10 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.findings import Finding, Verdict
+from cosmos_batch.cli.runs.wording import duration_in_words, moment_in_words
 from cosmos_batch.contract.environment import DeployedPipeline
 from cosmos_batch.planning.instance_types import types_for, why_not
+from cosmos_batch.state import Shortage
 
 MEMORY, CAPACITY = "memory", "capacity"
 
@@ -28,9 +30,10 @@ def check_memory(deployed: DeployedPipeline) -> Iterator[Finding]:
 
 
 def check_capacity(deployment: Deployment, deployed: DeployedPipeline) -> Iterator[Finding]:
-    """Yield what the state table knows of the pipeline's last workers: its breaker, and missing capacity."""
+    """Yield what the table knows of the pipeline's workers: its breaker, and when AWS had no instance for them."""
     pipeline, name = deployed.queue.id, f"{CAPACITY} of {deployed.queue.id}"
-    row = deployment.workers(pipeline).pipeline()
+    workers = deployment.workers(pipeline)
+    row = workers.pipeline()
     if row.open and row.reason is not None:
         message = f"Its workers cannot start: {row.reason.message}"
         verdict = Verdict.WARNING if row.reason.retryable else Verdict.PROBLEM
@@ -42,8 +45,28 @@ def check_capacity(deployment: Deployment, deployed: DeployedPipeline) -> Iterat
             message=f"AWS has had no instance for its workers since {row.no_capacity_since}. A run waits for one.",
             remedy="Add instance types or Availability Zones, or wait.",
         )
+    elif shortages := workers.shortages.list():
+        yield Finding(
+            check=name,
+            verdict=Verdict.WARNING,
+            message=f"{_in_words(shortages)} A run waits for an instance.",
+            remedy="Add instance types or Availability Zones, or allow for the wait.",
+        )
     else:
         yield Finding(check=name, verdict=Verdict.OK, message="Nothing kept its last workers from starting.")
+
+
+def _in_words(shortages: list[Shortage]) -> str:
+    """Return the longest and the last shortage, such as `AWS had no g6e.2xlarge for 40 min until 2026-11-22 14:05`."""
+    longest, last = max(shortages, key=lambda one: one.seconds), shortages[-1]
+    types = " or ".join(last.instance_types) or "instance"
+    duration = duration_in_words(last.seconds)
+    text = f"AWS had no {types} for its workers for {duration}, until {moment_in_words(last.until)}."
+    if len(shortages) == 1:
+        return text
+    return (
+        f"{text} That was one of {len(shortages)} times in 30 days, at most {duration_in_words(longest.seconds)} each."
+    )
 
 
 def check_offerings(deployment: Deployment, deployed: DeployedPipeline) -> Iterator[Finding]:

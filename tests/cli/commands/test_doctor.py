@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,16 @@ def test_missing_capacity_and_an_open_breaker_are_reported(doctor: Doctor, deplo
     workers.set_breaker(PipelineRow(open=True, reason=reason))
     finding = doctor()[f"capacity of {PIPELINE}"]
     assert (finding["verdict"], finding["remedy"]) == ("problem", "Accept it.")
+
+
+def test_a_lack_of_capacity_that_has_passed_is_remembered(doctor: Doctor, deployment: Deployment) -> None:
+    shortages = deployment.workers(PIPELINE).shortages
+    for minutes in (90, 40):
+        shortages.ended((datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(), ["g6e.2xlarge"])
+        finding = doctor()[f"capacity of {PIPELINE}"]
+        assert finding["verdict"] == "warning"
+        assert f"no g6e.2xlarge for its workers for {minutes} min, until 20" in finding["message"]
+    assert "one of 2 times in 30 days, at most 90 min each" in finding["message"]
 
 
 def test_a_bucket_that_is_gone_is_a_problem(doctor: Doctor, deployment: Deployment) -> None:

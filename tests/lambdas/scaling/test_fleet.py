@@ -222,9 +222,12 @@ class TestEnds:
             cloud.sqs.purge_queue(QueueUrl=cloud.jobs_queue)
             for worker in workers.list():
                 workers.ended(worker.worker)
+        assert workers.shortages.list() == []
         nudge(SWEEP)
         row = workers.pipeline()
         assert (row.reason, row.no_capacity_since) == (None, None)
+        [shortage] = workers.shortages.list()
+        assert shortage.since == since < shortage.until
 
     @pytest.mark.usefixtures("sixteen")
     def test_workers_without_an_instance_are_counted_for_the_alarm(
