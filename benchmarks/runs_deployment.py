@@ -77,6 +77,11 @@ class RunsApp:
         status = self.begin(*arguments).wait()
         assert status == 0, f"{arguments} ended with {status}"
 
+    def printed(self, *arguments: str) -> str:
+        """Type a command of runs, and return what it prints."""
+        command = [sys.executable, "-m", "cosmos_batch.cli", "runs", *arguments]
+        return subprocess.run(command, env=self.environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
     def start_arguments(self, run: str) -> list[str]:
         return ["start", self.prefix, "--prompt", PROMPT, "--name", run, "--yes"]
 

@@ -45,7 +45,7 @@ def build(shape: str, parent: Path) -> Path:
     write_json(folder / "config.json", config)
     text = config["text_config"]
     write_json(folder / "generation_config.json", {name: text[name] for name in ("bos_token_id", "eos_token_id")})
-    _allow_real_sizes(folder)
+    allow_real_sizes(folder)
     _write_weights(true_tensors(config), folder / "model.safetensors")
     return folder
 
@@ -96,7 +96,8 @@ def full_tokenizer() -> Tokenizer:
     return Tokenizer.from_str(json.dumps(saved))
 
 
-def _allow_real_sizes(folder: Path) -> None:
+def allow_real_sizes(folder: Path) -> None:
+    """Give a checkpoint's processors the real model's limits of pixels and frames."""
     for name, (least, most) in (("preprocessor", _IMAGE_PIXELS), ("video_preprocessor", _VIDEO_PIXELS)):
         path = folder / f"{name}_config.json"
         settings = json.loads(path.read_text(encoding="utf-8"))
