@@ -5,15 +5,19 @@ from pathlib import Path
 
 from tables import filled, line, table
 
-from cosmos_batch.catalogue.generation import SIZES, rules_of
+from cosmos_batch.catalogue.generation import SIZES, Mode, Resolution
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
-from cosmos_batch.planning.pace import MEASURED_TIMES_H100, times_h100
+from cosmos_batch.planning.pace import times_h100
 from cosmos_batch.planning.type_costs import ItemCost, item_cost
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "costs.md"
 REASONERS = ("cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos-reason2-32b")
-VIDEOS = (("cosmos3-edge", "i2v", "480p"), ("cosmos3-nano", "t2v", "480p"), ("cosmos3-nano", "t2v", "720p"))
+VIDEOS: tuple[tuple[str, Mode, Resolution], ...] = (
+    ("cosmos3-edge", "i2v", "480p"),
+    ("cosmos3-nano", "t2v", "480p"),
+    ("cosmos3-nano", "t2v", "720p"),
+)
 
 
 def page(text: str) -> str:
@@ -61,19 +65,19 @@ def _ratios() -> str:
     rows = [
         line(
             gpu,
-            f"{times_h100('cosmos-reason2-2b', gpu):.2f}",
-            f"{times_h100('cosmos3-nano', gpu):.2f}",
-            "NVIDIA, for generators" if gpu in MEASURED_TIMES_H100 else "measured here" if gpu == "H100" else "formula",
+            f"{times_h100(_named('cosmos-reason2-2b'), gpu):.2f}",
+            f"{times_h100(_named('cosmos3-nano'), gpu):.2f}",
+            "NVIDIA, for generators" if kind.video_times_h100 else "measured here" if gpu == "H100" else "formula",
         )
-        for gpu in GPUS
+        for gpu, kind in GPUS.items()
     ]
     return table("| GPU | reasoners: times an H100 | generators: times an H100 | source |", rows)
 
 
-def _weight(pipeline: str, mode: str, tier: str) -> float:
+def _weight(pipeline: str, mode: Mode, tier: Resolution) -> float:
     """Return the weight of a video at 16:9 with the model's own length, steps and guidance."""
-    rules = rules_of(pipeline, mode)  # type: ignore[arg-type]
-    area = SIZES[tier]["16:9"].area  # type: ignore[index]
+    rules = _named(pipeline).rules(mode)
+    area = SIZES[tier]["16:9"].area
     return area / 1e6 * rules.frames * rules.steps * (1 if rules.guidance_scale == 1 else 2)
 
 

@@ -7,7 +7,7 @@ from configuration_reference import row
 from tables import filled, line, table
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, MODES_OF_PIPELINE, SIZES
+from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, SIZES
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT, GenerationParameters
@@ -31,7 +31,7 @@ def page(text: str) -> str:
 
 def _pipelines() -> str:
     rows = [
-        line(f"`{pipeline.id}`", f"`{pipeline.config_key}`", pipeline.model, _names(MODES_OF_PIPELINE[pipeline.id]))
+        line(f"`{pipeline.id}`", f"`{pipeline.config_key}`", pipeline.model, _names(pipeline.modes))
         for pipeline in GENERATORS
     ]
     return table("| pipeline | in the configuration | model | modes |", rows)

@@ -13,7 +13,7 @@ Sources, where a table names no other:
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, VIDEO_EXTENSIONS, Medium
@@ -67,37 +67,6 @@ MODES: dict[Mode, ModeRules] = {
     "forward_dynamics": ModeRules("forward dynamics", ("image", "video"), 30, 1.0, 10.0, action=True),
     "inverse_dynamics": ModeRules("inverse dynamics", ("video",), 30, 1.0, 10.0, action=True),
     "policy": ModeRules("policy", ("image", "video"), 30, 1.0, 10.0, action=True),
-}
-
-# Cosmos3-Edge was trained with other settings, without a system prompt (`default_use_system_prompt` of its
-# `model_index.json`) and without sound. Its recipe for videos from images is of August 2026 (model card, and discussion
-# 62 there); for the other modes it has none, and these are vLLM-Omni's (`COSMOS3_EDGE_*` in `pipeline_cosmos3.py`,
-# 0.30.0).
-_EDGE: dict[Mode, ModeRules] = {
-    "t2i": replace(MODES["t2i"], system_prompt=False),
-    "t2v": replace(MODES["t2v"], guidance_scale=5.0, flow_shift=3.0, sound=False, system_prompt=False),
-    "i2v": replace(MODES["i2v"], steps=20, flow_shift=12.0, frames=121, sound=False, system_prompt=False),
-}
-_RULES_OF_PIPELINE: dict[str, dict[Mode, ModeRules]] = {"cosmos3-edge": _EDGE}
-
-
-def rules_of(pipeline: str, mode: Mode) -> ModeRules:
-    """Return the rules of a mode for one pipeline: the model's own where it has other ones than its family."""
-    return _RULES_OF_PIPELINE.get(pipeline, {}).get(mode, MODES[mode])
-
-
-# The modes in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that Super
-# continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3 shows
-# it (`v2v_super_noaudio`, `v2vs_super`). Both show actions and transfer with Nano only. Edge continues no videos and
-# follows no controls (`_validate_edge_generation_mode` of vLLM-Omni); NVIDIA recommends it for `i2v` and actions.
-MODES_OF_PIPELINE: dict[str, tuple[Mode, ...]] = {
-    "cosmos3-edge": ("t2i", "t2v", "i2v", "forward_dynamics", "inverse_dynamics", "policy"),
-    "cosmos3-nano": tuple(MODES),
-    "cosmos3-super": ("t2i", "t2v", "i2v", "v2v"),
-    "cosmos3-super-text2image": ("t2i",),
-    "cosmos3-super-image2video": ("i2v",),
-    "cosmos3-super-text2image-4step": ("t2i",),
-    "cosmos3-super-image2video-4step": ("i2v",),
 }
 
 

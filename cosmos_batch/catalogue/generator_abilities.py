@@ -18,6 +18,11 @@ PROMPT_CHECKER = "Qwen/Qwen3Guard-Gen-0.6B"
 COSMOS_GUARDRAIL = ("nvidia/Cosmos-1.0-Guardrail", PROMPT_CHECKER)
 """The models that the package `cosmos_guardrail` loads from the Hub."""
 
+# Megapixels of all frames together, and the peak GiB beside weights and VAE. Each GPU of a parallel plan needs all of
+# it, because each decodes the whole video with its VAE. Measured with Diffusers and with an input video to encode; text
+# to video, which encodes none, takes up to 0.9 less.
+PEAKS_OF_DIFFUSERS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
+
 # Cosmos Framework has these domains since its release of August 2026.
 NEWER_DOMAINS = (
     *("xdof_yam", "molmoact2_yam", "abc_yam", "maniparena", "robotwin"),
@@ -66,6 +71,9 @@ class GeneratorAbilities:
         Modes in which it is faster and changes the result.
     distilled
         Whether it runs models that are distilled to a few fixed steps.
+    memory_peaks
+        Megapixels of all frames together, and the peak GiB of a GPU beside weights and VAE, in ascending order. An
+        engine that was not measured is assumed to need as much as Diffusers.
     """
 
     modes: tuple[Mode, ...] = _ALL
@@ -88,6 +96,7 @@ class GeneratorAbilities:
     offload: bool = False
     lossy: tuple[LossyMode, ...] = ()
     distilled: bool = False
+    memory_peaks: tuple[tuple[float, float], ...] = PEAKS_OF_DIFFUSERS
 
     @property
     def guardrails(self) -> bool:

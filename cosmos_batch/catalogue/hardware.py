@@ -57,6 +57,8 @@ class GpuKind:
     nvlink
         Whether the GPUs of an instance are connected by NVLink, which is paid for and only useful to workers that
         share a model among GPUs.
+    video_times_h100
+        How many times as long as an H100 it takes for a video, where somebody measured it; else planning computes it.
     """
 
     memory_gb: int
@@ -67,13 +69,16 @@ class GpuKind:
     bandwidth_tb_per_s: float
     minimum_cuda: tuple[int, int] = (11, 8)
     nvlink: bool = False
+    video_times_h100: float | None = None
 
 
 GPUS = {
     "A10G": GpuKind(24, 22.5, "Ampere", (8, 6), 70, 0.6),
     "L4": GpuKind(24, 22.5, "Ada Lovelace", (8, 9), 121, 0.3),
     "L40S": GpuKind(48, 45.0, "Ada Lovelace", (8, 9), 362, 0.864),
-    "RTX PRO 6000": GpuKind(96, 95.5, "Blackwell", (12, 0), 500, 1.597, minimum_cuda=(12, 8)),
+    # NVIDIA measured Nano in FP8 with its Framework at 720p on this and on an H100, in 173.02 and 94.01 s
+    # (`inference_benchmarks/` of NVIDIA/cosmos at c8353e1); the ratio is 1.51 at 256p and 1.82 at 480p.
+    "RTX PRO 6000": GpuKind(96, 95.5, "Blackwell", (12, 0), 500, 1.597, minimum_cuda=(12, 8), video_times_h100=1.84),
     "H100": GpuKind(80, 79.6, "Hopper", (9, 0), 989, 3.35, nvlink=True),
     "H200": GpuKind(141, 140.4, "Hopper", (9, 0), 989, 4.8, nvlink=True),
     "B200": GpuKind(179, 179.0, "Blackwell", (10, 0), 2250, 8.0, minimum_cuda=(12, 8), nvlink=True),

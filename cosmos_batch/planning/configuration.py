@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, STEP_CACHES, input_extensions
+from cosmos_batch.catalogue.generation import STEP_CACHES, input_extensions
 from cosmos_batch.catalogue.hardware import FP8_CAPABILITY, GPUS, INSTANCE_TYPES, dotted
-from cosmos_batch.catalogue.pipelines import COSMOS3_REASONERS, Pipeline
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.entries import (
     MAX_COMPUTE_ENVIRONMENTS,
@@ -157,7 +157,7 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
             f"{key}.guardrails: 'required' is impossible with an endpoint, because a server does not report whether it "
             "checked; use an engine that runs in a worker, or set true or false"
         )
-    accepted = input_extensions(MODES_OF_PIPELINE[pipeline.id])
+    accepted = input_extensions(pipeline.modes)
     if refused := set(parse_extensions(entry.auto_trigger_on_file_extensions_upload)) - set(accepted):
         raise ValueError(
             f"{key}.autoTriggerOnFileExtensionsUpload: {pipeline.id} takes no {min(refused)} files; "
@@ -202,7 +202,7 @@ def _warm_instance_problems(enabled: EnabledPipeline) -> Iterator[str]:
 
 def _engine_problems(config: Config, enabled: EnabledPipeline) -> Iterator[str]:
     key = enabled.pipeline.config_key
-    is_cosmos3 = enabled.pipeline.id in COSMOS3_REASONERS
+    is_cosmos3 = enabled.pipeline.is_cosmos3
     engine = ENGINES.get(enabled.engine)
     if engine is not None and engine.cosmos3_only and not is_cosmos3:
         yield f"{key}.engine: {engine.title} runs models of Cosmos 3 alone; take 'vllm' or 'transformers'"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE, FASTEST_GENERATOR, Image, guardrail_models, image_for
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, LossyMode
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
@@ -242,4 +242,4 @@ def _serving(entry: GeneratorEntry, pipeline: Pipeline, upsamples: bool) -> Serv
 
 def _largest_workload(entry: GeneratorEntry, pipeline: Pipeline) -> Workload:
     distilled = fixed_steps_of(served_model(entry, pipeline)) is not None
-    return Workload.largest(MODES_OF_PIPELINE[pipeline.id], entry.max_resolution, bool(entry.guardrails), distilled)
+    return Workload.largest(pipeline.modes, entry.max_resolution, bool(entry.guardrails), distilled)

@@ -5,41 +5,19 @@ the file is opened, and which the size in bytes does not tell. The measured pace
 A generation's weight is megapixels x frames x steps, and twice that if each step also runs the negative prompt.
 """
 
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, SIZES
+from cosmos_batch.catalogue.generation import SIZES
 from cosmos_batch.catalogue.hardware import GPUS
+from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.job import Job
-
-# Seconds of an H100 for a unit of weight when its worker is fully loaded. What is an estimate says so. The 2B and 8B
-# were measured on one with vLLM 0.26.0, which no image has any more. On an H200 the one that ships takes 0.075 s for
-# the same clips with the 2B (docs/benchmarks.md); the 8B was not measured again. Nano took 62.2 s for 832x480 and 189
-# frames on the vLLM-Omni that ships.
-_H100_SECONDS = {
-    "cosmos-reason2-2b": 0.076,
-    "cosmos3-edge-reason": 0.076,  # an estimate: its language model is as large as the 2B's
-    "cosmos-reason2-8b": 0.152,
-    "cosmos-reason2-32b": 0.608,  # an estimate: four times as large as the 8B
-    "cosmos3-nano-reason": 0.152,  # an estimate: its language model is as large as the 8B
-    "cosmos3-super-reason": 0.608,  # an estimate: four times as large
-    "cosmos3-edge": 0.0069,  # NVIDIA's: 13.3 s for 832x480, 121 frames and 20 steps on vLLM-Omni; not measured here
-    "cosmos3-nano": 0.0118,
-    "cosmos3-super": 0.0495,  # an estimate, as the two below: 4.2 times Nano's weights
-    "cosmos3-super-text2image": 0.0495,
-    "cosmos3-super-image2video": 0.0495,
-    "cosmos3-super-text2image-4step": 0.0495,  # a unit of weight is a step: fewer of them make a job lighter
-    "cosmos3-super-image2video-4step": 0.0495,
-}
-
-# How many times as long as an H100 a GPU takes for a video, where somebody measured it. NVIDIA measured Nano in FP8
-# with its Framework at 720p on both, in 94.01 and 173.02 s (`inference_benchmarks/` of NVIDIA/cosmos at c8353e1); the
-# ratio is 1.51 at 256p and 1.82 at 480p.
-MEASURED_TIMES_H100 = {"RTX PRO 6000": 1.84}
 
 # A worker with n GPUs is n**0.8 times as fast. NVIDIA reports 202, 63 and 38 s for a video of Nano on 1, 4, 8 H100.
 _GAIN_PER_GPU = 0.8
 
 _TYPICAL_VIDEO = 12_000.0  # the weight of 720p, 189 frames, 35 steps and guidance
 _TYPICAL_IMAGE = 100.0  # 1024x1024, 50 steps and guidance
+
+_PIPELINE_BY_ID = {pipeline.id: pipeline for pipeline in PIPELINES}
 
 
 def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
@@ -48,25 +26,26 @@ def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
     >>> first_seconds_per_unit("cosmos-reason2-2b", "L40S", 1)
     0.295
     """
-    return float(f"{_H100_SECONDS[pipeline] * times_h100(pipeline, gpu) / gpus**_GAIN_PER_GPU:.3g}")
+    row = _PIPELINE_BY_ID[pipeline]
+    return float(f"{row.h100_seconds * times_h100(row, gpu) / gpus**_GAIN_PER_GPU:.3g}")
 
 
-def times_h100(pipeline: str, gpu: str) -> float:
+def times_h100(pipeline: Pipeline, gpu: str) -> float:
     """Return how many times as long as an H100 a GPU takes: measured for generators, else by formula.
 
     The formula is the larger of the ratios of arithmetic and of memory bandwidth.
     """
-    if pipeline in MODES_OF_PIPELINE and gpu in MEASURED_TIMES_H100:
-        return MEASURED_TIMES_H100[gpu]
     h100, other = GPUS["H100"], GPUS[gpu]
+    if pipeline.surface == "generator" and other.video_times_h100 is not None:
+        return other.video_times_h100
     arithmetic = h100.tensor_tflops / other.tensor_tflops
     return max(arithmetic, h100.bandwidth_tb_per_s / other.bandwidth_tb_per_s)
 
 
 def typical_weight(pipeline: str) -> float:
     """Return the weight of a job without one, such as those that commit 0f4e7e0 planned."""
-    modes = MODES_OF_PIPELINE.get(pipeline)
-    if modes is None:
+    modes = _PIPELINE_BY_ID[pipeline].modes
+    if not modes:
         return 1.0
     return _TYPICAL_IMAGE if modes == ("t2i",) else _TYPICAL_VIDEO
 

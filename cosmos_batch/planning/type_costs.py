@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cosmos_batch.catalogue.engines import FASTEST_GENERATOR
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.planning.generation.memory import Host, Workload
@@ -60,7 +59,7 @@ def _planned(pipeline: Pipeline, instance_type: str) -> Pipeline | None:
     planned: Pipeline | None = pipeline
     if pipeline.surface == "generator":
         planned = None
-        workload = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "720p", guardrails=True)
+        workload = Workload.largest(pipeline.modes, "720p", guardrails=True)
         with suppress(ValueError):
             host = Host.of_type(instance_type)
             plan = choose_parallel_plan(pipeline, FASTEST_GENERATOR, [host], workload, "throughput")

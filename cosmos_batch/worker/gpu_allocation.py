@@ -2,7 +2,6 @@
 
 import os
 
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.hardware import USABLE_MEMORY, gpu_kind
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.contract.environment import WorkerEnvironment
@@ -60,7 +59,7 @@ def _plan_for_other_gpu(serving: Serving, pipeline: Pipeline, count: int, gpu: L
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     host = Host(gpu.name, count, gpu.gib, memory * USABLE_MEMORY)
     workload = Workload.largest(
-        MODES_OF_PIPELINE[pipeline.id], serving.max_resolution, serving.guardrails, serving.fixed_steps is not None
+        pipeline.modes, serving.max_resolution, serving.guardrails, serving.fixed_steps is not None
     )
     try:
         return parallel_plan_for_machine(pipeline, serving.engine, host, workload)

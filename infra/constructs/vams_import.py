@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE, Mode, input_extensions
+from cosmos_batch.catalogue.generation import MODES, Mode, input_extensions
 from cosmos_batch.contract.vams import VamsSettings
 from cosmos_batch.planning.deployment import EnabledPipeline
 from infra.constructs.vams_templates import Template, file_templates, model, question_template, text_templates
@@ -101,7 +101,7 @@ def schema_bundle(registration: Registration, settings: VamsSettings) -> dict[st
 def _registrations(enabled: EnabledPipeline) -> list[Registration]:
     if enabled.pipeline.surface == "reasoner":
         return [_reasoner(enabled)]
-    modes = MODES_OF_PIPELINE[enabled.pipeline.id]
+    modes = enabled.pipeline.modes
     file_modes = [mode for mode in modes if MODES[mode].inputs]
     text_modes = [mode for mode in modes if not MODES[mode].inputs]
     registrations = [_for_files(enabled, file_modes)] if file_modes else []
@@ -161,7 +161,7 @@ def _fields(
     enabled: EnabledPipeline, registration: Registration, function_name: str, settings: VamsSettings
 ) -> dict[str, str]:
     """Return the properties that VAMS 2.5 takes, which are not nested."""
-    makes_images = enabled.pipeline.surface == "generator" and MODES_OF_PIPELINE[enabled.pipeline.id] == ("t2i",)
+    makes_images = enabled.pipeline.surface == "generator" and enabled.pipeline.modes == ("t2i",)
     output_type = ".json" if enabled.pipeline.surface == "reasoner" else ".png" if makes_images else ".mp4"
     return {
         "pipelineId": registration.id,

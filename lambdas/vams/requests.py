@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE
+from cosmos_batch.catalogue.generation import MODES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -95,7 +95,7 @@ def starts_from_text(settings: WorkflowSettings, pipeline: Pipeline) -> bool:
     """
     if pipeline.surface == "reasoner":
         return False
-    offered = MODES_OF_PIPELINE[pipeline.id]
+    offered = pipeline.modes
     mode = _prompt_and_generation(settings, pipeline)[1].mode or (offered[0] if len(offered) == 1 else None)
     return mode is not None and not MODES[mode].inputs
 

@@ -91,6 +91,14 @@ def test_ten_seconds_of_video_fit_unscaled() -> None:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
+def test_a_generator_alone_has_modes_and_the_memory_of_its_weights(pipeline: Pipeline) -> None:
+    is_generator = pipeline.surface == "generator"
+    assert bool(pipeline.modes) == is_generator == (pipeline.weights is not None)
+    assert set(pipeline.own_rules) <= set(pipeline.modes)
+    assert pipeline.is_cosmos3 == pipeline.model.startswith("nvidia/Cosmos3-")
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
 def test_the_default_instance_types_fit(pipeline: Pipeline) -> None:
     assert all(
         why_not(pipeline, name) is None for name in (*pipeline.instance_types, *pipeline.fallback_instance_types)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, IMAGE_EXTENSIONS
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import enabled_pipelines
@@ -89,7 +88,9 @@ def test_an_upload_starts_what_its_kind_means(bundles: dict[str, dict[str, Any]]
 def test_every_mode_has_a_form(bundles: dict[str, dict[str, Any]]) -> None:
     templates = [template for name in (NANO, f"{NANO}-text") for template in bundles[name]["templates"]]
     modes = {json.loads(template["configBody"]).get("TASK_MODE") for template in templates}
-    assert modes == {None, *MODES_OF_PIPELINE[NANO]} - {"i2v", "v2v"}
+    nano = pipeline_named(NANO)
+    assert nano is not None
+    assert modes == {None, *nano.modes} - {"i2v", "v2v"}
     ids = [template["templateId"] for bundle in bundles.values() for template in bundle["templates"]]
     assert len(set(ids)) == len(ids)
 

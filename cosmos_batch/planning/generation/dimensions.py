@@ -17,22 +17,12 @@ from cosmos_batch.catalogue.generation import (
     Size,
     nearest_size,
     round_up_frames,
-    rules_of,
     tier_of,
 )
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import GenerationParameters
-
-# The tier of a request that sets no size, where it is not that of the other models: 720p, and 480p with actions. The
-# reasons and sources are in docs/decisions/042-the-models-own-defaults.md.
-_DEFAULT_TIER_OF_PIPELINE: dict[str, Resolution] = {
-    "cosmos3-edge": "480p",
-    "cosmos3-super-text2image": "768p",
-    "cosmos3-super-text2image-4step": "768p",
-    "cosmos3-super-image2video-4step": "480p",
-}
 
 
 def settle_size(
@@ -79,7 +69,7 @@ def _settle_tier(
 
 
 def _default_tier(mode: Mode, pipeline: Pipeline, largest: Resolution) -> Resolution:
-    tier = _DEFAULT_TIER_OF_PIPELINE.get(pipeline.id) or ("480p" if MODES[mode].action else "720p")
+    tier = pipeline.default_tier or ("480p" if MODES[mode].action else "720p")
     return tier if mode == "t2i" else min(tier, largest, key=VIDEO_RESOLUTIONS.index)
 
 
@@ -140,7 +130,7 @@ def settle_frames(requested: int | None, mode: Mode, tier: Resolution, pipeline:
                 f"Use {SHORTEST_VIDEO} to {TRANSFER_FRAME_LIMIT:,}.",
             )
         return None if requested is None else round_up_frames(requested)
-    frames = rules_of(pipeline.id, mode).frames if requested is None else requested
+    frames = pipeline.rules(mode).frames if requested is None else requested
     refuse_frames(frames, tier)
     return round_up_frames(frames)
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, VIDEO_RESOLUTIONS, Mode, Resolution
+from cosmos_batch.catalogue.generator_abilities import PEAKS_OF_DIFFUSERS
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, USABLE_MEMORY
-from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.catalogue.pipelines import GeneratorWeights, Pipeline
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -19,32 +21,12 @@ from cosmos_batch.contract.generation.serving import ParallelPlan
 CONTEXT_GIB = 1.0  # of each GPU, for the CUDA context
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
-WEIGHTS_GIB: dict[str, dict[int, float]] = {  # by model size and by the GPUs that share the weights
-    # By its shape: 2.82 billion weights in layers, which are shared, and 0.55 billion beside them, which are not.
-    "Edge": {1: 6.3, 2: 3.7, 4: 2.4, 8: 1.7},
-    "Nano": {1: 28.3, 2: 15.3, 4: 8.9, 8: 5.6},
-    "Super": {1: 119, 2: 61, 4: 32, 8: 17.5},
-}
 VAE_AND_SOUND_GIB = 1.3 + 0.9
 RESIDENT_SHARE = 0.1  # of offloaded weights: the embeddings and the layers in use stay on the GPU
 GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
 
-# The keys and values of a prompt are kept for all steps: layers x (key, value) x 8 heads x 128 x bfloat16.
-KEY_VALUE_GIB_PER_TOKEN = {
-    size: layers * 2 * 8 * 128 * 2 / 2**30 for size, layers in (("Edge", 28), ("Nano", 36), ("Super", 64))
-}
-
-# Megapixels of all frames together, and the peak GiB beside weights and VAE. Each GPU of a parallel plan needs all of
-# it, because each decodes the whole video with its VAE. Measured with Diffusers and with an input video to encode; text
-# to video, which encodes none, takes up to 0.9 less.
-PEAKS = ((0.0, 1.8), (11.6, 1.8), (75.5, 5.9), (174.2, 12.4))
-
-# From text at 832x480 vLLM-Omni 0.30.0 took 39.0 GiB where Diffusers took 35.6. At 1280x720 it was not measured: the
-# same difference is assumed there, and none for images and the smallest videos.
-_OMNI_SURPLUS = 39.0 - 35.6
-PEAKS_OF_ENGINE: dict[str, tuple[tuple[float, float], ...]] = {
-    "vllm-omni": (*PEAKS[:2], *((megapixels, gib + _OMNI_SURPLUS) for megapixels, gib in PEAKS[2:])),
-}
+# The keys and values of a prompt are kept for all steps, in each layer: (key, value) x 8 heads x 128 x bfloat16.
+KEY_VALUE_BYTES_PER_LAYER = 2 * 8 * 128 * 2
 CONTROL_SHARE = 0.3  # of the video's megapixels, for the tokens of each control video; an estimate
 
 
@@ -99,7 +81,8 @@ class Workload:
 
         An engine that was not measured is assumed to need as much as Diffusers.
         """
-        segments = list(pairwise(PEAKS_OF_ENGINE.get(engine, PEAKS)))
+        abilities = GENERATOR_ABILITIES.get(engine)
+        segments = list(pairwise(abilities.memory_peaks if abilities else PEAKS_OF_DIFFUSERS))
         (x0, y0), (x1, y1) = next((segment for segment in segments if self.megapixels <= segment[1][0]), segments[-1])
         return y0 + (self.megapixels - x0) * (y1 - y0) / (x1 - x0)
 
@@ -134,8 +117,9 @@ class Host:
 
 def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, engine: str, workload: Workload) -> float:
     """Return the peak GiB that one GPU of a worker needs for this parallel plan and workload."""
-    weights = WEIGHTS_GIB[pipeline.model_size][plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
-    keys_and_values = workload.tokens * KEY_VALUE_GIB_PER_TOKEN[pipeline.model_size] / plan.tp
+    model = _weights_of(pipeline)
+    weights = model.gib[plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
+    keys_and_values = workload.tokens * model.layers * KEY_VALUE_BYTES_PER_LAYER / 2**30 / plan.tp
     guardrails = GUARDRAILS_GIB if workload.guardrails else 0
     return weights + VAE_AND_SOUND_GIB + workload.peak_gib(engine) + keys_and_values + guardrails + CONTEXT_GIB
 
@@ -147,4 +131,9 @@ def usable_gib(gpu_gib: float) -> float:
 
 def offloaded_gib(plan: ParallelPlan, pipeline: Pipeline) -> float:
     """Return the GiB of the host's memory that a worker's offloaded layers take: each GPU has its own copy."""
-    return WEIGHTS_GIB[pipeline.model_size][plan.tp] * plan.gpus if plan.offload else 0
+    return _weights_of(pipeline).gib[plan.tp] * plan.gpus if plan.offload else 0
+
+
+def _weights_of(pipeline: Pipeline) -> GeneratorWeights:
+    assert pipeline.weights is not None, "every generator of the catalogue has them"
+    return pipeline.weights

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE, LossyMode
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -78,7 +78,7 @@ def choose_parallel_plan(
     no other way. `gpus` fixes the number of GPUs. Raises ValueError with the reason if there is no plan.
     """
     if engine in GENERATOR_ABILITIES:
-        modes = MODES_OF_PIPELINE[pipeline.id]
+        modes = pipeline.modes
         if not set(modes) & set(GENERATOR_ABILITIES[engine].modes):
             raise ValueError(f"{engine} does none of the modes of {pipeline.id}: {', '.join(modes)}")
     plans = [plan for plan in _all_plans() if gpus in (None, plan.gpus)]
@@ -170,7 +170,7 @@ def refuse_lossy_deployment(modes: Sequence[LossyMode], pipeline: Pipeline, engi
         if engine not in able:
             raise ValueError(f"{key}: {engine} has no {mode}; use engine {' or '.join(able)}, or leave {mode} out")
     if modes and (offloading := [gpu for gpu, plan in plans.items() if plan.offload]):
-        smallest = Workload.largest(MODES_OF_PIPELINE[pipeline.id], "256p", guardrails=True)
+        smallest = Workload.largest(pipeline.modes, "256p", guardrails=True)
         need = gib_per_gpu(ParallelPlan(), pipeline, engine, smallest)
         fits_smaller = all(need <= usable_gib(GPUS[gpu].memory_gib) for gpu in offloading)
         smaller = ', or maxResolution "256p"' if fits_smaller else ""

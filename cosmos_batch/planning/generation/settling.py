@@ -10,13 +10,11 @@ from cosmos_batch.catalogue.generation import (
     DOMAINS,
     FRAME_STEP,
     MODES,
-    MODES_OF_PIPELINE,
     TRAINED_FPS,
     Mode,
     ModeRules,
-    rules_of,
 )
-from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.catalogue.pipelines import GENERATORS, Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Conditioning, Generation, Transfer
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
@@ -73,7 +71,7 @@ def settle(
     _refuse_parameters_of_other_modes(parameters, mode)
     if serving.fixed_steps is not None:
         refuse_undistilled_request(parameters, mode, serving.fixed_steps)
-    rules = rules_of(pipeline.id, mode)
+    rules = pipeline.rules(mode)
     prompts = settle_prompts(parameters, prompt, mode, serving.upsamples, guided=serving.fixed_steps is None)
     resolution, size = settle_size(parameters, mode, pipeline, medium, serving.max_resolution)
     tier = resolution or tier_of_admitted(size)
@@ -112,7 +110,8 @@ def choose_pipeline(enabled: Sequence[str], mode: Mode | None, medium: Medium | 
     None if no pipeline has any of them.
     """
     modes = (mode,) if mode else _MODES_OF_INPUT[medium]
-    return next((name for mode in modes for name in enabled if mode in MODES_OF_PIPELINE.get(name, ())), None)
+    modes_of = {pipeline.id: pipeline.modes for pipeline in GENERATORS}
+    return next((name for mode in modes for name in enabled if mode in modes_of.get(name, ())), None)
 
 
 def draw_seed(job_id: str) -> int:
@@ -122,11 +121,11 @@ def draw_seed(job_id: str) -> int:
 
 def _settle_mode(mode: Mode | None, pipeline: Pipeline, medium: Medium | None) -> Mode:
     """Return the request's mode, or the one that the input stands for. Raises Failure if the pipeline lacks it."""
-    offered = MODES_OF_PIPELINE[pipeline.id]
+    offered = pipeline.modes
     if mode is None:
         mode = offered[0] if len(offered) == 1 else _MODES_OF_INPUT[medium][0]
     if mode not in offered:
-        able = [name for name, modes in MODES_OF_PIPELINE.items() if mode in modes]
+        able = [generator.id for generator in GENERATORS if mode in generator.modes]
         raise Failure(
             "InvalidInput",
             f"mode: {pipeline.id} does not do {mode} ({MODES[mode].title}).",
@@ -182,7 +181,7 @@ def _settle_sound(sound: bool | None, mode: Mode, pipeline: Pipeline) -> bool:
     if sound and not MODES[mode].sound:
         modes = ", ".join(name for name, rules in MODES.items() if rules.sound)
         raise Failure("InvalidInput", f"sound: mode {mode} has none.", f"Leave it out, or use one of: {modes}.")
-    if sound and not rules_of(pipeline.id, mode).sound:
+    if sound and not pipeline.rules(mode).sound:
         raise Failure("InvalidInput", f"sound: {pipeline.id} generates none.", "Leave it out, or use another pipeline.")
     return bool(sound)
 

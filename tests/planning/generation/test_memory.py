@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.results import FOLDER
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
-from cosmos_batch.catalogue.pipelines import PIPELINES
+from cosmos_batch.catalogue.pipelines import GENERATORS
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.planning.generation.memory import Workload, gib_per_gpu
 from tests.support.generations import EDGE, settled
 
-(NANO,) = (pipeline for pipeline in PIPELINES if pipeline.id == "cosmos3-nano")
+PIPELINE = {pipeline.id: pipeline for pipeline in GENERATORS}
+NANO = PIPELINE["cosmos3-nano"]
 
 
 def largest(pipeline: str, guardrails: bool = True) -> Workload:
     """Return the largest workload that a pipeline admits with videos of up to 720p."""
-    return Workload.largest(MODES_OF_PIPELINE[pipeline], "720p", guardrails)
+    return Workload.largest(PIPELINE[pipeline].modes, "720p", guardrails)
 
 
 @pytest.mark.parametrize("size", ["320x192", "832x480", "1280x720"])

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
-from cosmos_batch.catalogue.pipelines import pipeline_named
+from cosmos_batch.catalogue.pipelines import GENERATORS, pipeline_named
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import Control
@@ -142,13 +141,13 @@ def test_another_variant_and_an_unclear_switch_are_refused() -> None:
 
 
 def test_variants_have_vamss_names() -> None:
-    names = [variant(pipeline) for name in MODES_OF_PIPELINE if (pipeline := pipeline_named(name))]
+    names = [variant(pipeline) for pipeline in GENERATORS]
     vamss_own = ["nano", "super", "super-text2image", "super-image2video"]
     assert names == ["edge", *vamss_own, "super-text2image-4step", "super-image2video-4step"]
 
 
 def test_the_smallest_pipeline_with_the_mode_is_chosen() -> None:
-    every = ["cosmos-reason2-2b", *MODES_OF_PIPELINE]
+    every = ["cosmos-reason2-2b", *(pipeline.id for pipeline in GENERATORS)]
     assert choose_pipeline(every, None, "image") == "cosmos3-edge"
     assert choose_pipeline(every, "transfer", None) == "cosmos3-nano"
     images = ["cosmos3-super-text2image", "cosmos3-super-image2video"]

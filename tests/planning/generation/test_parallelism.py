@@ -5,9 +5,8 @@ from itertools import product
 import pytest
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES_OF_PIPELINE
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
-from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, pipeline_named
+from cosmos_batch.catalogue.pipelines import GENERATORS, Pipeline, pipeline_named
 from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
@@ -42,12 +41,13 @@ cosmos3-super-image2video 1 x tp 4, offload  | 1 x tp 8                       | 
 """  # noqa: E501 - a table
 
 
-NANO, SUPER = (pipeline for pipeline in PIPELINES if pipeline.id in ("cosmos3-nano", "cosmos3-super"))
+PIPELINE = {pipeline.id: pipeline for pipeline in GENERATORS}
+NANO, SUPER = PIPELINE["cosmos3-nano"], PIPELINE["cosmos3-super"]
 
 
 def largest(pipeline: str, resolution: str = "720p", guardrails: bool = True) -> Workload:
     """Return the largest workload that a pipeline admits with videos of up to a resolution."""
-    return Workload.largest(MODES_OF_PIPELINE[pipeline], resolution, guardrails)  # type: ignore[arg-type]
+    return Workload.largest(PIPELINE[pipeline].modes, resolution, guardrails)  # type: ignore[arg-type]
 
 
 def serving(plans: ParallelPlans) -> Serving:
@@ -185,7 +185,7 @@ def test_without_guidance_no_plan_separates_the_negative_prompt() -> None:
 
 @pytest.mark.parametrize(
     ("pipeline", "engine", "objective", "name"),
-    list(product(MODES_OF_PIPELINE, GENERATOR_ABILITIES, ("throughput", "latency"), TYPES)),
+    list(product(PIPELINE, GENERATOR_ABILITIES, ("throughput", "latency"), TYPES)),
 )
 def test_a_chosen_plan_uses_every_gpu_that_it_reserves_and_fits(
     pipeline: str, engine: str, objective: Objective, name: str

@@ -6,8 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from cosmos_batch.catalogue.generation import MODES, MODES_OF_PIPELINE, Mode
-from cosmos_batch.catalogue.pipelines import PIPELINES
+from cosmos_batch.catalogue.generation import MODES, Mode
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
 from cosmos_batch.planning.generation.aliases import read_generation_parameters, read_mode
@@ -49,10 +48,6 @@ def test_the_input_decides_the_mode_of_a_request_without_a_mode() -> None:
     assert [settled(medium=medium).mode for medium in (None, "image", "video")] == ["t2v", "i2v", "v2v"]  # type: ignore[arg-type]
     assert settled(pipeline="cosmos3-super-text2image").mode == "t2i"
     assert settled(pipeline="cosmos3-super-image2video", medium="image").mode == "i2v"
-
-
-def test_every_generator_of_the_catalogue_has_its_modes() -> None:
-    assert set(MODES_OF_PIPELINE) == {pipeline.id for pipeline in PIPELINES if pipeline.surface == "generator"}
 
 
 def test_transfer_is_refused_on_a_text2image_pipeline() -> None:

@@ -9,12 +9,11 @@ from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import (
     FRAME_LIMIT,
     MODES,
-    MODES_OF_PIPELINE,
     SIZE_STEP,
     VIDEO_RESOLUTIONS,
     tier_of,
 )
-from cosmos_batch.catalogue.pipelines import pipeline_named
+from cosmos_batch.catalogue.pipelines import GENERATORS, Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
@@ -62,17 +61,15 @@ REQUESTS = st.lists(st.sampled_from(list(FIELDS)), max_size=6, unique=True).flat
 @given(
     values=REQUESTS,
     prompt=st.sampled_from([None, "A robot.", {"fps": 24}]),
-    pipeline=st.sampled_from(list(MODES_OF_PIPELINE)),
+    pipeline=st.sampled_from(GENERATORS),
     medium=st.sampled_from([None, "image", "video"]),
     engine=st.sampled_from([*GENERATOR_ABILITIES, "my.module:Engine"]),
     max_resolution=st.sampled_from(VIDEO_RESOLUTIONS),
     guardrails=st.booleans(),
 )
 def test_any_request_is_settled_or_refused(
-    values: Any, prompt: Any, pipeline: str, medium: Any, engine: str, max_resolution: Any, guardrails: bool
+    values: Any, prompt: Any, pipeline: Pipeline, medium: Any, engine: str, max_resolution: Any, guardrails: bool
 ) -> None:
-    catalogue_pipeline = pipeline_named(pipeline)
-    assert catalogue_pipeline is not None
     plans = {"H200": ParallelPlan()}
     serving = Serving(engine=engine, guardrails=guardrails, max_resolution=max_resolution, plans=plans)
     try:
@@ -80,14 +77,14 @@ def test_any_request_is_settled_or_refused(
     except Failure:
         return
     try:
-        generation = settle(parameters, prompt, catalogue_pipeline, medium, "job", serving)
+        generation = settle(parameters, prompt, pipeline, medium, "job", serving)
     except Failure as failure:
         assert failure.error.code == "InvalidInput" and failure.error.message and failure.error.remedy
         return
-    assert generation.mode in MODES_OF_PIPELINE[pipeline]
+    assert generation.mode in pipeline.modes
     assert medium is None or medium in MODES[generation.mode].inputs
     assert generation.guardrails <= guardrails and (engine != "phyai" or not generation.guardrails)
-    assert gib_per_gpu(plans["H200"], catalogue_pipeline, "vllm-omni", Workload.of(generation, guardrails)) <= 140.4
+    assert gib_per_gpu(plans["H200"], pipeline, "vllm-omni", Workload.of(generation, guardrails)) <= 140.4
     sized = fit_to_input(generation, 1000, 700)
     if sized.size is not None:
         tier = tier_of(sized.size)
