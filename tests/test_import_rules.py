@@ -169,6 +169,28 @@ def test_a_class_name_means_one_class() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+def test_a_type_is_defined_once() -> None:
+    """A name such as `Size` is one class or one alias, which others import. The local cloud is a library of its own."""
+    places: dict[str, list[str]] = {}
+    for path in [
+        *(ROOT / "cosmos_batch").rglob("*.py"),
+        *(ROOT / "lambdas").rglob("*.py"),
+        *(ROOT / "infra").rglob("*.py"),
+    ]:
+        room = "local: " if path.is_relative_to(ROOT / "cosmos_batch/local") else ""
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                names = [node.name]
+            elif isinstance(node, ast.Assign) and "TypeVar" not in ast.unparse(node.value):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            else:
+                continue
+            for name in names:
+                if re.fullmatch("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", name):
+                    places.setdefault(room + name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_synthesis_asks_the_network_nothing() -> None:
     """`from_lookup` asks the account while it synthesizes; a template would then differ from person to person."""
     for path in [*(ROOT / "infra").rglob("*.py"), ROOT / "app.py"]:

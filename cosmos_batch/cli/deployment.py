@@ -19,7 +19,7 @@ from cosmos_batch.state import Jobs, Runs, Table, Workers
 CONNECTIONS = 64
 STACK_PREFIX = "CosmosBatch-"
 
-Clients = Callable[[str], Any]
+ClientFactory = Callable[[str], Any]
 """A function that returns the boto3 client of a service, in AWS or in a local cloud."""
 
 
@@ -27,7 +27,7 @@ Clients = Callable[[str], Any]
 class Deployment:
     """The names of a deployment's resources, and the clients to reach them."""
 
-    clients: Clients
+    clients: ClientFactory
     asset_roots: list[str]  # `bucket` or `bucket/prefix/`, where files may lie
     state_machine_arn: str
     state_table: str
@@ -89,7 +89,7 @@ class Deployment:
         return Table(self.clients("dynamodb"), self.state_table)
 
 
-def find(clients: Clients | None = None) -> Deployment:
+def find(clients: ClientFactory | None = None) -> Deployment:
     """Find the deployment in the cloud of `clients`, or in the one that the environment points at.
 
     Raises CliError where there is none, or where a stack is missing.
@@ -117,7 +117,7 @@ def find(clients: Clients | None = None) -> Deployment:
         raise _not_deployed(missing) from missing
 
 
-def model_bucket(clients: Clients) -> str:
+def model_bucket(clients: ClientFactory) -> str:
     """Return the name of the bucket for models. Only the storage stack has to be deployed."""
     try:
         return _outputs(clients("cloudformation"))["ModelBucketName"]
@@ -146,7 +146,7 @@ def _output(pipeline: Pipeline, ending: str) -> str:
     return f"{pipeline.config_key[0].upper()}{pipeline.config_key[1:]}{ending}"
 
 
-def environment_clients() -> Clients:
+def environment_clients() -> ClientFactory:
     """Return the clients of the cloud that the environment points at. boto3 alone ignores AWS_REGION."""
     import boto3
     from botocore.config import Config

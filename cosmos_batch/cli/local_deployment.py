@@ -20,7 +20,7 @@ from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.local.cloud import LocalCloud
 
 
-def clients(cloud: LocalCloud) -> deployments.Clients:
+def clients(cloud: LocalCloud) -> deployments.ClientFactory:
     """Return a function that returns the cloud's client of a service, and makes each once."""
     return cache(cloud.client)
 

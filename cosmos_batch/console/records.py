@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.console.documents import Kind
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
 
 Sort = Literal["newest", "oldest", "name", "model", "slowest", "dearest", "score"]
-Medium = Literal["video", "image"]
 
 
 class Row(Model):

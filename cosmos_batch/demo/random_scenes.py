@@ -9,15 +9,15 @@ from cosmos_batch.demo.scenes import (
     KINDS,
     Background,
     Colour,
-    Kind,
     Move,
     Movement,
     Scene,
+    ShapeKind,
     Thing,
     extent,
 )
 
-Shape = tuple[Kind, Colour, float]
+SceneShape = tuple[ShapeKind, Colour, float]
 """A shape's kind, colour and radius."""
 
 _TONES = (
@@ -84,7 +84,7 @@ _PAIR = 0.36  # share of clips with two shapes or more in which there is an even
 
 
 def _place(
-    random: np.random.Generator, shapes: list[Shape], width: float, height: float, duration: float
+    random: np.random.Generator, shapes: list[SceneShape], width: float, height: float, duration: float
 ) -> list[Thing] | None:
     if duration == 0:
         return [_put(random, shape, None, width, height) for shape in shapes]
@@ -118,7 +118,9 @@ def _starts(random: np.random.Generator, count: int, duration: float) -> list[fl
     return [round(float(value), 1) for value in random.permutation(drawn)]
 
 
-def _draw_event(random: np.random.Generator, shape: Shape, start: float, height: float, duration: float) -> Movement:
+def _draw_event(
+    random: np.random.Generator, shape: SceneShape, start: float, height: float, duration: float
+) -> Movement:
     move = _MOVES[int(random.choice(len(_MOVES), p=_CHANCES))]
     # A quarter of the movements go on when the clip ends.
     last = duration + (random.uniform(0.2, 1.0) if random.random() < 0.25 else 0.0)
@@ -135,7 +137,7 @@ def _draw_event(random: np.random.Generator, shape: Shape, start: float, height:
     return Movement(move, start, end, by, towards=-1 if move == "left" else 1)
 
 
-def _put(random: np.random.Generator, shape: Shape, event: Movement | None, width: float, height: float) -> Thing:
+def _put(random: np.random.Generator, shape: SceneShape, event: Movement | None, width: float, height: float) -> Thing:
     """Place a shape where its whole movement stays in the picture."""
     kind, colour, radius = shape
     low_x, high_x = radius + _MARGIN, width - radius - _MARGIN
@@ -162,8 +164,8 @@ def _put(random: np.random.Generator, shape: Shape, event: Movement | None, widt
 
 def _pair(
     random: np.random.Generator,
-    mover: Shape,
-    target: Shape,
+    mover: SceneShape,
+    target: SceneShape,
     start: float,
     width: float,
     height: float,

@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["circle", "square", "triangle", "star"]
+ShapeKind = Literal["circle", "square", "triangle", "star"]
 Colour = Literal["red", "green", "blue", "yellow", "orange", "purple", "black", "white"]
 Background = Literal["plain", "gradient", "noisy"]
 Move = Literal["left", "right", "up", "down", "fall", "rise", "bounce", "hit", "pushed", "pass", "approach"]
 
-KINDS: tuple[Kind, ...] = ("circle", "square", "triangle", "star")
+KINDS: tuple[ShapeKind, ...] = ("circle", "square", "triangle", "star")
 COLOURS: dict[Colour, tuple[int, int, int]] = {
     "red": (215, 40, 40),
     "green": (40, 165, 60),
@@ -33,7 +33,7 @@ IMPLAUSIBLE: tuple[Move, ...] = ("rise", "pass")
 _STAR_INNER = 0.45  # radius of a star's inner corners, as a share of the outer ones'
 
 
-def outline(kind: Kind) -> np.ndarray | None:
+def outline(kind: ShapeKind) -> np.ndarray | None:
     """Return the corners of a shape of radius 1 around its centre, shape [corners, 2]; None for a circle."""
     if kind == "circle":
         return None
@@ -47,7 +47,7 @@ def outline(kind: Kind) -> np.ndarray | None:
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 
 
-def extent(kind: Kind) -> tuple[float, float, float, float]:
+def extent(kind: ShapeKind) -> tuple[float, float, float, float]:
     """Return left, top, right and bottom of a shape of radius 1, from its centre."""
     corners = outline(kind)
     if corners is None:
@@ -91,7 +91,7 @@ BOUNCE_SECONDS = 1.2
 class Thing:
     """A shape with its place when the clip begins, and its movement."""
 
-    kind: Kind
+    kind: ShapeKind
     colour: Colour
     radius: float
     x: float

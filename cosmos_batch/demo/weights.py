@@ -13,16 +13,16 @@ _SEED = 0
 _TEXT = "model.language_model"
 _VISION = "model.visual"
 
-Shape = tuple[int, ...]
+TensorShape = tuple[int, ...]
 
 
-def random_weights(shapes: Mapping[str, Shape]) -> dict[str, np.ndarray]:
+def random_weights(shapes: Mapping[str, TensorShape]) -> dict[str, np.ndarray]:
     """Return a random float32 tensor of every shape, the same on every machine."""
     generator = np.random.default_rng(_SEED)
     return {name: _random(name, shapes[name], generator) for name in sorted(shapes)}
 
 
-def reasoner_shapes(config: dict[str, Any]) -> dict[str, Shape]:
+def reasoner_shapes(config: dict[str, Any]) -> dict[str, TensorShape]:
     """Return the shape of every tensor that `config` describes, by its name in a checkpoint of Qwen3-VL."""
     return dict([*_text_shapes(config["text_config"]), *_vision_shapes(config["vision_config"])])
 
@@ -43,7 +43,7 @@ def save_bfloat16(weights: dict[str, np.ndarray], path: Path) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def _random(name: str, shape: Shape, generator: np.random.Generator) -> np.ndarray:
+def _random(name: str, shape: TensorShape, generator: np.random.Generator) -> np.ndarray:
     """Return a random tensor, scaled by its fan-in so that activations stay near one through all layers."""
     if len(shape) == 1:
         return np.full(shape, 1 if "norm" in name and name.endswith("weight") else 0, np.float32)
@@ -54,7 +54,7 @@ def _random(name: str, shape: Shape, generator: np.random.Generator) -> np.ndarr
     return values * np.float32(gain / math.sqrt(math.prod(shape[1:])))
 
 
-def _text_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
+def _text_shapes(config: dict[str, Any]) -> Iterator[tuple[str, TensorShape]]:
     width, vocabulary = config["hidden_size"], config["vocab_size"]
     yield "lm_head.weight", (vocabulary, width)
     yield f"{_TEXT}.embed_tokens.weight", (vocabulary, width)
@@ -64,7 +64,7 @@ def _text_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
             yield f"{_TEXT}.layers.{layer}.{name}.weight", shape
 
 
-def _text_layer(config: dict[str, Any]) -> dict[str, Shape]:
+def _text_layer(config: dict[str, Any]) -> dict[str, TensorShape]:
     width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     queries, keys = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
     return {
@@ -82,7 +82,7 @@ def _text_layer(config: dict[str, Any]) -> dict[str, Shape]:
     }
 
 
-def _vision_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
+def _vision_shapes(config: dict[str, Any]) -> Iterator[tuple[str, TensorShape]]:
     width, patch = config["hidden_size"], config["patch_size"]
     merged = width * config["spatial_merge_size"] ** 2
     yield f"{_VISION}.pos_embed.weight", (config["num_position_embeddings"], width)
@@ -95,7 +95,7 @@ def _vision_shapes(config: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
         yield from _merger(f"deepstack_merger_list.{index}", merged, merged, config["out_hidden_size"])
 
 
-def _vision_block(config: dict[str, Any]) -> dict[str, Shape]:
+def _vision_block(config: dict[str, Any]) -> dict[str, TensorShape]:
     width, inner = config["hidden_size"], config["intermediate_size"]
     return {
         "norm1": (width,),
@@ -107,12 +107,12 @@ def _vision_block(config: dict[str, Any]) -> dict[str, Shape]:
     }
 
 
-def _merger(name: str, norm: int, merged: int, out: int) -> Iterator[tuple[str, Shape]]:
+def _merger(name: str, norm: int, merged: int, out: int) -> Iterator[tuple[str, TensorShape]]:
     yield from _biased(f"{name}.norm", (norm,))
     yield from _biased(f"{name}.linear_fc1", (merged, merged))
     yield from _biased(f"{name}.linear_fc2", (out, merged))
 
 
-def _biased(name: str, weight: Shape) -> Iterator[tuple[str, Shape]]:
+def _biased(name: str, weight: TensorShape) -> Iterator[tuple[str, TensorShape]]:
     yield f"{_VISION}.{name}.weight", weight
     yield f"{_VISION}.{name}.bias", weight[:1]

@@ -22,7 +22,7 @@ it."""
 _PROMPT_CHECKS = ["Blocklist", "Qwen3Guard"]
 
 Report = Callable[[str, str], None]
-"""Called with what was checked, `prompt` or `output`, and the verdict, in the words of the contract's `Verdict`."""
+"""Called with what was checked, `prompt` or `output`, and the verdict, as one of `GuardrailVerdict`."""
 
 
 class GuardrailFailed(Exception):  # noqa: N818 - it says what happened

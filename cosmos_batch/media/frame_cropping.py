@@ -22,8 +22,6 @@ from cosmos_batch.media.frame_sampling import decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.timeline import Timeline
 
-Size = tuple[int, int]  # width and height in pixels
-
 _LEAST_SHARE = 1 / 16  # of a picture must be left after cropping
 _HALF_TURN = 2  # quarter turns
 _QUARTER_TURN = 90  # degrees
@@ -32,7 +30,7 @@ _CLOCK_ROUNDING = 1e-4  # frames
 _SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INT
 
 
-def image_at_size(path: Path, size: Size) -> np.ndarray:
+def image_at_size(path: Path, size: tuple[int, int]) -> np.ndarray:
     """Return a probed image at exactly this size: RGB, uint8, [H, W, 3], upright, with white for transparency.
 
     Raises Failure (InvalidInput) where it is damaged, or where less than a 16th of it would be left after cropping.
@@ -44,7 +42,7 @@ def image_at_size(path: Path, size: Size) -> np.ndarray:
 
 
 def frames_at_size(
-    path: Path, timeline: Timeline, times: list[float], size: Size, check: Callable[[], None] = lambda: None
+    path: Path, timeline: Timeline, times: list[float], size: tuple[int, int], check: Callable[[], None] = lambda: None
 ) -> Iterator[np.ndarray]:
     """Yield frames of a probed video at exactly this size: RGB, uint8, [H, W, 3], upright.
 
@@ -113,7 +111,7 @@ def first_frame_times(timeline: Timeline, frames: int) -> list[float]:
     return [float(seconds) for seconds in timeline.times[:frames]]
 
 
-def _cover(frames: Iterator[av.VideoFrame], size: Size) -> Iterator[np.ndarray]:
+def _cover(frames: Iterator[av.VideoFrame], size: tuple[int, int]) -> Iterator[np.ndarray]:
     """Scale and crop all frames alike: as the size and rotation of the first one require."""
     scaler = VideoReformatter()
     shape: tuple[int, int, int] | None = None
@@ -124,7 +122,7 @@ def _cover(frames: Iterator[av.VideoFrame], size: Size) -> Iterator[np.ndarray]:
         yield _crop_to_center(np.rot90(scaled.to_ndarray(), turns), size)
 
 
-def _scaled(frame: av.VideoFrame, size: Size) -> tuple[int, int, int]:
+def _scaled(frame: av.VideoFrame, size: tuple[int, int]) -> tuple[int, int, int]:
     """Return the width and height at which a stored frame covers `size` once it is upright, and its quarter turns."""
     turns = frame.rotation // _QUARTER_TURN
     width, height = size if turns % _HALF_TURN == 0 else size[::-1]
@@ -133,13 +131,13 @@ def _scaled(frame: av.VideoFrame, size: Size) -> tuple[int, int, int]:
     return max(width, round(frame.width * scale)), max(height, round(frame.height * scale)), turns
 
 
-def _crop_to_center(pixels: np.ndarray, size: Size) -> np.ndarray:
+def _crop_to_center(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     width, height = size
     top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     return np.ascontiguousarray(pixels[top : top + height, left : left + width])
 
 
-def _check_share(source: Size, size: Size) -> None:
+def _check_share(source: tuple[int, int], size: tuple[int, int]) -> None:
     shape, wanted = source[0] / source[1], size[0] / size[1]
     if min(shape / wanted, wanted / shape) < _LEAST_SHARE:
         raise unusable_file(

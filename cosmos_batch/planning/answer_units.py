@@ -11,8 +11,6 @@ _BOX_FIELDS, _POINT_FIELDS, _TIME_FIELDS = ("bbox_2d", "box_2d"), ("point_2d",),
 
 _LONGEST = 10**7  # seconds; a larger number is no time of a video
 
-Size = tuple[int, int]
-
 
 def seconds_of(time: str) -> float | None:
     """Return the seconds of `mm:ss.ff`, with or without hours and fractions; None for any other text."""
@@ -29,7 +27,7 @@ def time_of(seconds: float) -> str:
     return f"{hundredths // 6000:02}:{hundredths // 100 % 60:02}.{hundredths % 100:02}"
 
 
-def pixels_of(coordinates: list[float], size: Size) -> list[int]:
+def pixels_of(coordinates: list[float], size: tuple[int, int]) -> list[int]:
     """Return pixels for x and y in turn, each in thousandths of its axis; values outside of the picture are clamped."""
     return [
         round(min(max(coordinate, 0), AXIS) / AXIS * size[number % 2]) for number, coordinate in enumerate(coordinates)
@@ -45,7 +43,7 @@ def has_places(data: Any) -> bool:
     )
 
 
-def with_units(data: Any, size: Size | None) -> Any:
+def with_units(data: Any, size: tuple[int, int] | None) -> Any:
     """Return the data with `bbox_pixels`, `point_pixels`, `start_seconds`, `start_time` and so on added.
 
     Without a size, places are not converted.

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from cosmos_batch.store.manifest import MANIFEST, ModelManifest
 from cosmos_batch.store.model_ids import directory_name
 from cosmos_batch.store.parallel_restore import BackupLocation, restore_files
-from cosmos_batch.store.progress import Progress, counter, silent
+from cosmos_batch.store.progress import ByteProgress, counter, silent
 from cosmos_batch.store.s3_retries import RetryBudget
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Backup:
         restore_files(source, manifest.files, directory)
         manifest.verify(directory)
 
-    def upload(self, directory: Path, manifest: ModelManifest, on_progress: Progress = silent) -> None:
+    def upload(self, directory: Path, manifest: ModelManifest, on_progress: ByteProgress = silent) -> None:
         """Copy a published model to S3. The manifest comes last, so an incomplete backup has none."""
         prefix = _prefix(manifest.model, manifest.commit)
         count = counter(manifest.size, on_progress)

@@ -10,7 +10,7 @@ from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.huggingface import Hub
 from cosmos_batch.store.manifest import ModelManifest
 from cosmos_batch.store.model_ids import directory_name
-from cosmos_batch.store.progress import Progress, report_progress, silent
+from cosmos_batch.store.progress import ByteProgress, report_progress, silent
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -23,8 +23,8 @@ def copy_hub_model_to_backup(
     bucket: str,
     s3: "BaseClient",
     scratch: Path,
-    on_download: Progress = silent,
-    on_upload: Progress = silent,
+    on_download: ByteProgress = silent,
+    on_upload: ByteProgress = silent,
 ) -> bool:
     """Copy a model (`org/name` or `org/name@revision`) from the Hub to S3, through the empty folder `scratch`.
 

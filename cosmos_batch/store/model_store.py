@@ -16,7 +16,7 @@ from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder
 from cosmos_batch.store.copies import Copies, StoredModel
 from cosmos_batch.store.manifest import IncompleteCopyError, ModelManifest, Revision
 from cosmos_batch.store.model_ids import is_folder
-from cosmos_batch.store.progress import Progress, report_progress, silent
+from cosmos_batch.store.progress import ByteProgress, report_progress, silent
 from cosmos_batch.store.s3_retries import FAULTS
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ModelStore:
         self,
         model: str,
         newer_than: datetime | None = None,
-        on_progress: Progress = silent,
+        on_progress: ByteProgress = silent,
         commit: str | None = None,
         replaces: str | None = None,
     ) -> StoredModel:
@@ -150,7 +150,7 @@ class ModelStore:
         logger.info("backed up %s at %s", stored.model, stored.commit)
         return True
 
-    def _fill(self, model: str, commit: str | None, copies: Copies, on_progress: Progress) -> StoredModel:
+    def _fill(self, model: str, commit: str | None, copies: Copies, on_progress: ByteProgress) -> StoredModel:
         damaged = copies.manifest(commit) if commit else copies.newest_manifest()
         backup = self._find_backup(model, damaged.commit if damaged else commit)
         restored = self._restore(backup, copies, on_progress) if backup else None
@@ -183,7 +183,7 @@ class ModelStore:
             retryable=True,
         )
 
-    def _restore(self, manifest: ModelManifest, copies: Copies, on_progress: Progress) -> StoredModel | None:
+    def _restore(self, manifest: ModelManifest, copies: Copies, on_progress: ByteProgress) -> StoredModel | None:
         """Return the restored copy; None if the backup is damaged, and was dropped."""
         logger.info("restoring %s at %s from the backup, %d bytes", manifest.model, manifest.commit, manifest.size)
         partial = copies.new_partial()
@@ -206,7 +206,7 @@ class ModelStore:
             raise self._backup_failure(manifest.model, "dropped, though it is damaged,", error) from error
 
     def _download(
-        self, model: str, wanted: str, known: Revision | None, copies: Copies, on_progress: Progress
+        self, model: str, wanted: str, known: Revision | None, copies: Copies, on_progress: ByteProgress
     ) -> StoredModel:
         """Fetch the `known` revision from the Hub, or the commit to which `wanted` points now."""
         # Imported here: it takes half a second, and most workers have their model in the store.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cosmos_batch.store.manifest import bytes_of
 
-Progress = Callable[[int, int], None]
+ByteProgress = Callable[[int, int], None]
 """A function that is called with the bytes done and the bytes in all."""
 
 _INTERVAL_SECONDS = 0.5
@@ -17,7 +17,7 @@ def silent(_done: int, _total: int) -> None:
     """Ignore the progress."""
 
 
-def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
+def counter(total: int, on_progress: ByteProgress) -> Callable[[int], None]:
     """Return a thread-safe function that adds up the bytes it is called with, and reports each sum."""
     lock, done = threading.Lock(), 0
 
@@ -31,7 +31,7 @@ def counter(total: int, on_progress: Progress) -> Callable[[int], None]:
 
 
 @contextmanager
-def report_progress(directory: Path, total: int, on_progress: Progress) -> Iterator[None]:
+def report_progress(directory: Path, total: int, on_progress: ByteProgress) -> Iterator[None]:
     """Report how many of `total` bytes are in `directory`: at the start, twice a second from a thread, and at the end.
 
     The size on disk works for every transfer: plain HTTP, the Hub's own protocol, S3.

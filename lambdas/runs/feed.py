@@ -25,10 +25,10 @@ from lambdas.runs.shard_plan import plan_shard
 from lambdas.scaling.nudges import nudge_for_work
 from lambdas.step_functions import send_success
 
-Pipelines = Callable[[], Mapping[str, DeployedPipeline]]
+DeployedPipelines = Callable[[], Mapping[str, DeployedPipeline]]
 
 
-def feed_shard(event: dict[str, Any], environment: PlanningEnvironment, pipelines: Pipelines) -> None:
+def feed_shard(event: dict[str, Any], environment: PlanningEnvironment, pipelines: DeployedPipelines) -> None:
     """Feed the shard of `{"shard": <ShardRef>, "token": "...", "execution": {...}}`, unless its run has stopped."""
     ref, token = ShardRef.model_validate(event["shard"]), str(event["token"])
     Feeder(ref, token, Execution.read(event["execution"]), environment, pipelines()).feed()

@@ -39,7 +39,7 @@ class Asset(_ManifestPart):
     database_id: str = ""
 
 
-class File(Asset):
+class ManifestFile(Asset):
     """An input file of the run."""
 
     bucket: str
@@ -64,7 +64,7 @@ class SystemConfig(_ManifestPart):
 class Manifest(_ManifestPart):
     """The inputs and outputs of one pipeline within one run."""
 
-    input_files: list[File] = Field(default_factory=list)
+    input_files: list[ManifestFile] = Field(default_factory=list)
     outputs: Outputs
     output_target: Asset = Field(default_factory=Asset, description="Where VAMS moves the results")
     input_metadata_s3_location: str = Field(default="", alias="inputMetadataS3Location")
@@ -114,12 +114,12 @@ def read_manifest_call(uri: str, body: dict[str, Any], pipeline: Pipeline, deadl
     return WorkflowCall(requests, files, uri, event_prefix)
 
 
-def _settings(file: File, parameters: dict[str, Any], metadata: RunMetadata) -> WorkflowSettings:
+def _settings(file: ManifestFile, parameters: dict[str, Any], metadata: RunMetadata) -> WorkflowSettings:
     of_file = metadata.of_file(file.database_id, file.asset_id, relative_path(file.relative_path))
     return WorkflowSettings(parameters, of_file, metadata.of_asset(file.database_id, file.asset_id))
 
 
-def _path(file: File) -> str:
+def _path(file: ManifestFile) -> str:
     """Return a file's path within its asset, by which a person knows it."""
     return relative_path(file.relative_path) or file.key
 

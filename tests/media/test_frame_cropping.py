@@ -22,7 +22,6 @@ from cosmos_batch.media import (
     image_at_size,
     probe,
 )
-from cosmos_batch.media.frame_cropping import Size
 from cosmos_batch.media.timeline import Timeline
 from tests.support import media_files
 
@@ -36,7 +35,7 @@ def timeline_of(path: Path) -> Timeline:
     return info.timeline
 
 
-def covered(path: Path, size: Size, times: list[float] | None = None) -> np.ndarray:
+def covered(path: Path, size: tuple[int, int], times: list[float] | None = None) -> np.ndarray:
     timeline = timeline_of(path)
     return np.stack(list(frames_at_size(path, timeline, times or first_frame_times(timeline, 1), size)))
 
@@ -58,7 +57,7 @@ def near(pixel: np.ndarray, colour: tuple[int, int, int]) -> bool:
 
 
 @pytest.mark.parametrize("size", [(64, 64), (128, 32), (32, 128), (96, 80), (640, 480)])
-def test_an_image_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size) -> None:
+def test_an_image_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: tuple[int, int]) -> None:
     Image.fromarray(stripes(240, 80)).save(tmp_path / "a.png")
     pixels = image_at_size(tmp_path / "a.png", size)
     assert (pixels.shape, pixels.dtype) == ((size[1], size[0], 3), np.uint8)
@@ -135,7 +134,7 @@ def test_any_video_has_exactly_the_size(tmp_path: Path, width: int, height: int,
 
 
 @pytest.mark.parametrize("size", [(160, 128), (64, 64), (256, 64), (48, 128)])
-def test_a_video_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: Size) -> None:
+def test_a_video_is_scaled_and_cropped_to_its_center(tmp_path: Path, size: tuple[int, int]) -> None:
     path = media_files.video(tmp_path / "a.mp4", width=240, height=80, paint=lambda _: stripes(240, 80))
     frame = covered(path, size)[0]
     assert near(frame[size[1] // 2, size[0] // 2], GREEN)
@@ -162,7 +161,7 @@ def test_a_phones_video_is_rotated_before_it_is_cropped(tmp_path: Path, rotation
 
 
 @pytest.mark.parametrize("size", [(128, 48), (48, 128), (320, 64)])
-def test_a_rotated_video_is_cropped_to_any_size(tmp_path: Path, size: Size) -> None:
+def test_a_rotated_video_is_cropped_to_any_size(tmp_path: Path, size: tuple[int, int]) -> None:
     assert covered(media_files.video(tmp_path / "a.mp4", frames=1, rotation=90), size).shape == (1, size[1], size[0], 3)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cosmos_batch.demo.drawing import draw_frames
-from cosmos_batch.demo.scenes import COLOURS, KINDS, Kind, Scene, Thing
+from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene, ShapeKind, Thing
 
 
 def scene_of(*things: Thing, background: str = "plain") -> Scene:
@@ -14,7 +14,7 @@ def scene_of(*things: Thing, background: str = "plain") -> Scene:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [(320, 240), (256, 256)])
-def test_a_shape_fills_its_box_and_nothing_more(kind: Kind, size: tuple[int, int]) -> None:
+def test_a_shape_fills_its_box_and_nothing_more(kind: ShapeKind, size: tuple[int, int]) -> None:
     """Also where the picture is stretched."""
     width, height = size
     thing = Thing(kind, "red", 0.2, 0.6, 0.45)
@@ -28,7 +28,7 @@ def test_a_shape_fills_its_box_and_nothing_more(kind: Kind, size: tuple[int, int
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_middle_has_the_shapes_colour(kind: Kind) -> None:
+def test_the_middle_has_the_shapes_colour(kind: ShapeKind) -> None:
     [frame] = draw_frames(scene_of(Thing(kind, "blue", 0.2, 0.6, 0.5)), np.zeros(1), 400, 300)
 
     assert frame[150, 180].tolist() == list(COLOURS["blue"])

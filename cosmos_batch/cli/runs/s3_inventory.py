@@ -22,7 +22,7 @@ from cosmos_batch.planning.runs.selection import Selection
 
 OLD_VERSION = "versions of files that are not the latest"
 
-Row = dict[str, Any]
+InventoryRow = dict[str, Any]
 """A row by the names of CSV's schema: Key, Size, ETag, and if they are listed IsLatest and IsDeleteMarker."""
 
 
@@ -77,7 +77,7 @@ def _manifest(s3: Any, location: S3Location) -> dict[str, Any]:
     return content
 
 
-def _rows(s3: Any, manifest: dict[str, Any]) -> Iterator[Row]:
+def _rows(s3: Any, manifest: dict[str, Any]) -> Iterator[InventoryRow]:
     bucket = manifest["destinationBucket"].rpartition(":")[2]
     for file in manifest["files"]:
         with tempfile.TemporaryFile() as scratch:
@@ -89,7 +89,7 @@ def _rows(s3: Any, manifest: dict[str, Any]) -> Iterator[Row]:
                 yield from _parquet_rows(scratch)
 
 
-def _csv_rows(file: IO[bytes], names: list[str]) -> Iterator[Row]:
+def _csv_rows(file: IO[bytes], names: list[str]) -> Iterator[InventoryRow]:
     """Yield the rows of a compressed CSV file, whose keys are URL-encoded."""
     with gzip.open(file) as unzipped:
         for values in csv.reader(io.TextIOWrapper(unzipped, encoding="utf-8", newline="")):
@@ -107,7 +107,7 @@ _COLUMNS = {
 }
 
 
-def _parquet_rows(file: IO[bytes]) -> Iterator[Row]:
+def _parquet_rows(file: IO[bytes]) -> Iterator[InventoryRow]:
     import pyarrow.parquet as parquet
 
     content = parquet.ParquetFile(file)

@@ -7,7 +7,7 @@ from pydantic import Field
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 
-Verdict = Literal["passed", "facesBlurred", "notEvaluated", "notVerified"]
+GuardrailVerdict = Literal["passed", "facesBlurred", "notEvaluated", "notVerified"]
 """A guardrail's verdict on a prompt or an output that was delivered. What a guardrail blocks is never delivered.
 
 - `passed`: a guardrail evaluated it and let it pass.
@@ -21,11 +21,11 @@ class Checks(Model):
     """The guardrails' verdicts on one generation."""
 
     by: str | None = Field(default=None, description="The guardrails that checked, with their version")
-    prompt: Verdict = "notEvaluated"
-    negative_prompt: Verdict = Field(
+    prompt: GuardrailVerdict = "notEvaluated"
+    negative_prompt: GuardrailVerdict = Field(
         default="notEvaluated", description="No engine's guardrails evaluate it: it names what is not wanted"
     )
-    output: Verdict = "notEvaluated"
+    output: GuardrailVerdict = "notEvaluated"
 
 
 def blocked(part: Literal["prompt", "output"]) -> Failure:

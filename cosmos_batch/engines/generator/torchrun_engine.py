@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tokenizers import Tokenizer
 
@@ -30,12 +30,11 @@ from cosmos_batch.engines.job_threads import CancelCheck, JobCancellation
 from cosmos_batch.engines.journal import TimedJournal
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.torchrun.driver import Body
 from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
 from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 
 LESS_MEMORY_REMEDY = "Choose GPUs with more memory, or ask for a lower resolution or numFrames."
-
-Body = dict[str, Any]
 
 
 class TorchrunGenerator(ABC):

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import (
-    Media,
+    DecodedMedia,
     MediaLimits,
     decode_inputs,
     frame_times,
@@ -41,7 +41,7 @@ _QWEN_MARKUP = [
     for name in ("im_start", "im_end", "endoftext", "vision_start", "vision_end", "image_pad", "video_pad")
 ]
 
-WriteMedia = Callable[[Media, Path], dict[str, Any]]
+WriteMedia = Callable[[DecodedMedia, Path], dict[str, Any]]
 """Returns the part of a message that shows the model an image or clip. The path is that of the job's file."""
 
 
@@ -126,7 +126,7 @@ class ChatRequest:
     frame_times: list[float] = field(default_factory=list)
 
 
-def media_as_files(media: Media, source: Path) -> dict[str, Any]:
+def media_as_files(media: DecodedMedia, source: Path) -> dict[str, Any]:
     """Write an image or clip beside its source file, for a server on this machine, and return a reference to it."""
     if isinstance(media, Image.Image):
         path = source.with_suffix(".seen.png")

@@ -22,7 +22,7 @@ from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import drop_refused_schema, is_bad_request, parse_answer
-from cosmos_batch.engines.reasoner.media_input import Media
+from cosmos_batch.engines.reasoner.media_input import DecodedMedia
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.openai_errors import error_message
@@ -101,7 +101,7 @@ class EndpointEngine(EndpointEngineBase):
             raise server.malformed_answer() from error
 
 
-def media_as_data(media: Media, _source: Path) -> dict[str, Any]:
+def media_as_data(media: DecodedMedia, _source: Path) -> dict[str, Any]:
     """Return the part of a message that holds an image or clip as a data URL."""
     if isinstance(media, Image.Image):
         file = io.BytesIO()

@@ -24,7 +24,7 @@ _TOKENS_PER_TIMESTAMP = 16
 # Defaults of transformers' video processor for Qwen3-VL, for checkpoints whose settings do not name them.
 MIN_FRAMES, MAX_FRAMES = 4, 768
 
-Media = Image.Image | Clip
+DecodedMedia = Image.Image | Clip
 """The pixels that the model gets of one file: a scaled image, or sampled frames."""
 
 FileInfo = ImageInfo | VideoInfo
@@ -98,7 +98,7 @@ class MediaLimits:
             frames = min(sampled, len(info.timeline.times), self.max_frames)
         return info.width * info.height * frames
 
-    def tokens(self, media: Media) -> int:
+    def tokens(self, media: DecodedMedia) -> int:
         """Return an upper bound of the prompt tokens for an image or clip, with markers and timestamps."""
         if isinstance(media, Image.Image):
             return media.width * media.height // self.multiple**2 + _TOKENS_PER_TIMESTAMP
@@ -107,13 +107,13 @@ class MediaLimits:
         return int(groups * (height * width // self.multiple**2 + _TOKENS_PER_TIMESTAMP))
 
 
-def media_notes(job: Job, media: list[Media]) -> list[str]:
+def media_notes(job: Job, media: list[DecodedMedia]) -> list[str]:
     """Return the document's notes on what the model did not see of the files, such as frames that were left out."""
     clips = [(source, medium) for source, medium in zip(job.inputs, media, strict=True) if isinstance(medium, Clip)]
     return [job.label(source) + note for source, clip in clips for note in clip.notes]
 
 
-def frame_times(media: list[Media]) -> list[float]:
+def frame_times(media: list[DecodedMedia]) -> list[float]:
     """Return the times of the frames that the model sees of the first clip, in seconds; nothing if there is no clip."""
     clip = next((medium for medium in media if isinstance(medium, Clip)), None)
     return [] if clip is None else [round(index / clip.fps, 3) for index in dict.fromkeys(clip.indices)]
@@ -138,7 +138,7 @@ def decode_inputs(
     tokens: int,
     check: Callable[[], None],
     journal: Journal,
-) -> list[Media]:
+) -> list[DecodedMedia]:
     """Decode a job's files so that together they take at most `tokens` of the prompt.
 
     Each file has an equal share. What small files leave of theirs goes to the larger ones. Raises Failure
@@ -151,7 +151,7 @@ def decode_inputs(
     check
         Called after each frame; an exception that it raises ends the work.
     """
-    decoded: dict[int, Media] = {}
+    decoded: dict[int, DecodedMedia] = {}
     by_size = sorted(range(len(infos)), key=lambda number: limits.unlimited_pixels(job, infos[number]))
     for count, number in enumerate(by_size):
         label = job.label(job.inputs[number])
@@ -165,7 +165,9 @@ def decode_inputs(
     return in_order
 
 
-def _decode(limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: int, check: Callable[[], None]) -> Media:
+def _decode(
+    limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: int, check: Callable[[], None]
+) -> DecodedMedia:
     if isinstance(info, ImageInfo):
         return read_image(path, limits.image_budget(tokens))
     # Where tokens are few, timestamps take at most half of them.
@@ -194,7 +196,7 @@ def _with_enough_frames(clip: Clip, count: int) -> Clip:
     return replace(clip, frames=frames, indices=[*clip.indices, *[clip.indices[-1]] * missing])
 
 
-def _describe(info: FileInfo, media: Media) -> str:
+def _describe(info: FileInfo, media: DecodedMedia) -> str:
     if isinstance(media, Image.Image):
         return f"image: {info.width} x {info.height}, seen at {media.width} x {media.height}"
     assert isinstance(info, VideoInfo), "an image is not decoded to a clip"

@@ -9,10 +9,11 @@ from typing import Any
 from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.models import EventSourceMapping, LambdaBackend, LambdaFunction
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.lambda_functions import invocations
 from cosmos_batch.local.lambda_functions.event_sources import POLLERS
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, configure_after, fix_properties, is_true
+from cosmos_batch.local.moto_patches.resources import configure_after, fix_properties, is_true
 
 
 @patch(

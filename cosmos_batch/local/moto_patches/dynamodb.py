@@ -12,8 +12,9 @@ from moto.dynamodb.models.dynamo_type import DDBType, DynamoType
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, configure_after
+from cosmos_batch.local.moto_patches.resources import configure_after
 
 _TABLE_PAGE = f"{RESOURCE_PAGES}aws-resource-dynamodb-table.html"
 

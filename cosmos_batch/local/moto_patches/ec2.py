@@ -14,8 +14,9 @@ from moto.ec2.models.route_tables import RouteTable
 from moto.ec2.models.vpcs import VPCEndPoint
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, fix_properties, policy_as_text
+from cosmos_batch.local.moto_patches.resources import fix_properties, policy_as_text
 
 _TAGS_PAGE = f"{RESOURCE_PAGES}aws-properties-resource-tags.html"
 

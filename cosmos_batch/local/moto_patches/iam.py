@@ -5,8 +5,9 @@ from __future__ import annotations
 from moto.iam.models import ManagedPolicy, Role
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, as_text, configure_after
+from cosmos_batch.local.moto_patches.resources import as_text, configure_after
 
 
 @patch(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from moto.kms.models import Key
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch
-from cosmos_batch.local.moto_patches.resources import Properties, fix_properties, policy_as_text
+from cosmos_batch.local.moto_patches.resources import fix_properties, policy_as_text
 
 _KEY_PAGE = f"{RESOURCE_PAGES}aws-resource-kms-key.html"
 

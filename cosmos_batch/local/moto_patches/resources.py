@@ -7,9 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import replace
-
-Properties = dict[str, Any]
 
 
 def fix_properties(cls: Any, fix: Callable[[str, Properties], str | None]) -> None:

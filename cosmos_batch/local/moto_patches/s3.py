@@ -14,9 +14,10 @@ from moto.s3 import notifications
 from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.eventbridge import delivery
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, configure_after, is_true
+from cosmos_batch.local.moto_patches.resources import configure_after, is_true
 from cosmos_batch.local.runtime import ACCOUNT
 
 _EVENTS_PAGE = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html"

@@ -13,8 +13,9 @@ from typing import Any
 from moto.sqs import models
 from moto.sqs.models import Message, Queue, SQSBackend
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, fix_properties, is_true
+from cosmos_batch.local.moto_patches.resources import fix_properties, is_true
 from cosmos_batch.local.sqs import receiving
 
 DEDUPLICATION_MILLISECONDS = 5 * 60 * 1000

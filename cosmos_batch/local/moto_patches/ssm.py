@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from moto.ssm.models import Parameter
 
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch
-from cosmos_batch.local.moto_patches.resources import Properties, fix_properties
+from cosmos_batch.local.moto_patches.resources import fix_properties
 
 
 @patch(

@@ -21,8 +21,9 @@ from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackPoolMan
 from moto.stepfunctions.responses import StepFunctionResponse
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.cloudformation.simulated_type import Properties
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
-from cosmos_batch.local.moto_patches.resources import Properties, fix_properties
+from cosmos_batch.local.moto_patches.resources import fix_properties
 from cosmos_batch.local.stepfunctions import task_tokens
 
 _MACHINE_PAGE = f"{RESOURCE_PAGES}aws-resource-stepfunctions-statemachine.html"

@@ -31,7 +31,7 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import (
     load_guardrails,
 )
 from cosmos_batch.engines.generator.diffusers.generation import (
-    Progress,
+    StepProgress,
     generate,
     refuse_unsupported,
     settle_prompt_length,
@@ -48,7 +48,7 @@ _LESS = "resolution or numFrames"  # what a job that runs out of memory should r
 
 
 def _ignore_progress(_done: int, _total: int) -> None:
-    """Do nothing: the `Progress` of a caller that needs none."""
+    """Do nothing: the `StepProgress` of a caller that needs none."""
 
 
 class DiffusersEngine:
@@ -132,7 +132,7 @@ class DiffusersEngine:
         return self._steps.get(job_id)
 
     async def generate(
-        self, generation: Generation, files: GenerationFiles, folder: Path, progress: Progress = _ignore_progress
+        self, generation: Generation, files: GenerationFiles, folder: Path, progress: StepProgress = _ignore_progress
     ) -> GeneratorOutput:
         """Generate, and write the files into `folder`. Cancelling the task stops it within one step or frame.
 
@@ -183,7 +183,7 @@ class _DiffusersJob:
     """A job's three steps, each of which runs in one of the engine's threads."""
 
     def __init__(
-        self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: Progress
+        self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: StepProgress
     ) -> None:
         self._checkpoint, self._folder, self._check, self._progress = checkpoint, folder, check, progress
         self._journal = TimedJournal()

@@ -24,7 +24,7 @@ _REFUSALS: dict[str, Literal["prompt", "output"]] = {
     "Cosmos Guardrail detected unsafe content": "output",
 }
 
-Progress = Callable[[int, int], None]
+StepProgress = Callable[[int, int], None]
 """Called with the number of denoising steps done and their total. An exception that it raises ends the generation."""
 
 
@@ -46,7 +46,7 @@ def settle_prompt_length(checkpoint: LoadedCheckpoint, prepared: PreparedGenerat
     return with_sequence_length(prepared, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))
 
 
-def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
+def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
     """Generate in the calling thread. The same seed gives the same output.
 
     Raises Failure: Blocked if a guardrail refuses the prompt or the output, EngineFailed if it cannot judge them.
@@ -124,7 +124,7 @@ def _action(prepared: PreparedGeneration) -> dict[str, Any]:
     return {"action": condition}
 
 
-def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
+def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
     generation, settings = prepared.generation, prepared.generation.transfer
     assert settings is not None and generation.num_frames is not None
     pipeline = checkpoint.modular
@@ -144,7 +144,7 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
     return GeneratedMedia(_pixels(videos))
 
 
-def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Progress) -> GeneratedMedia:
+def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
     """Generate with a distilled model. Its scheduler adds new noise after each step, as vLLM-Omni's does."""
     generation, pipeline = prepared.generation, checkpoint.modular
     scheduler: Any = import_module("diffusers").FlowMatchEulerDiscreteScheduler
@@ -156,7 +156,7 @@ def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progr
     return GeneratedMedia(_pixels(pipeline(**arguments, output="videos")))
 
 
-def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progress: Progress) -> None:
+def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progress: StepProgress) -> None:
     """Give a modular pipeline the scheduler and the guardrails of one job, and have its steps counted."""
     _count_steps(scheduler, _counter(progress, generation.total_steps))
     pipeline.update_components(scheduler=scheduler)
@@ -201,7 +201,7 @@ def _count_steps(scheduler: Any, done: Callable[[], None]) -> None:
     scheduler.step = counting_step
 
 
-def _counter(progress: Progress, total: int) -> Callable[[], None]:
+def _counter(progress: StepProgress, total: int) -> Callable[[], None]:
     """Return a function that reports one more step to `progress` each time it is called."""
     count = 0
 

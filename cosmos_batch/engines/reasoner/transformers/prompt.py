@@ -9,7 +9,7 @@ from typing import Any
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import (
-    Media,
+    DecodedMedia,
     MediaLimits,
     decode_inputs,
     frame_times,
@@ -135,7 +135,7 @@ def _room_for_answer(checkpoint: Checkpoint, prompt_tokens: int, max_tokens: int
     return min(max_tokens, room)
 
 
-def _processor_arguments(media: list[Media]) -> dict[str, Any]:
+def _processor_arguments(media: list[DecodedMedia]) -> dict[str, Any]:
     """Return images and clips as the processor takes them: apart, with their order in the template's markers."""
     images = [medium for medium in media if not isinstance(medium, Clip)]
     clips = [medium for medium in media if isinstance(medium, Clip)]
