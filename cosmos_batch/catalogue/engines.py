@@ -55,6 +55,8 @@ class RegisteredEngine:
         What a person does to install it outside of its image, as part of a sentence.
     cosmos3_only
         Whether a reasoner runs no models but those of Cosmos 3.
+    one_image_only
+        Whether a reasoner looks at one image a request, and at no video.
     lossy
         The modes of a reasoner that are faster and change its answers. Those of a generator are in `abilities`.
     abilities
@@ -70,6 +72,7 @@ class RegisteredEngine:
     dialect: str = NO_DIALECT
     install_hint: str | None = None
     cosmos3_only: bool = False
+    one_image_only: bool = False
     lossy: tuple[LossyMode, ...] = ()
     abilities: GeneratorAbilities | None = None
 
@@ -106,6 +109,7 @@ _ROWS = (
         image="framework",
         class_path="cosmos_batch.engines.reasoner.cosmos_framework:FrameworkReasoner",
         cosmos3_only=True,
+        one_image_only=True,
     ),
     # Generators, the fastest first by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100:
     # 202, 208 and 240 s). There is no such figure for PhyAI.

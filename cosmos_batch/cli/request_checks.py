@@ -16,7 +16,13 @@ from cosmos_batch.cli.runs.local_inputs import taken_files
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.input_files import missing_file, refuse_name, refuse_size, refuse_total_size
-from cosmos_batch.planning.questions import Question, refuse_cut_of_image, refuse_question, settle_question
+from cosmos_batch.planning.questions import (
+    Question,
+    refuse_cut_of_image,
+    refuse_question,
+    refuse_unseen_files,
+    settle_question,
+)
 from cosmos_batch.planning.runs.selection import Selection
 
 Checked = TypeVar("Checked")
@@ -96,9 +102,9 @@ def _check_question(name: str, request: ReasonerRequest) -> Question:
 
 
 def checked_objects(
-    deployment: Deployment, files: Iterable[File], request: ReasonerRequest, problems: Problems
+    deployment: Deployment, files: Iterable[File], request: ReasonerRequest, pipeline: str, problems: Problems
 ) -> list[File]:
-    """Return the files that a deployment can take: those in S3 exist, below one of its places.
+    """Return the files that a pipeline can take: its engine looks at them, and those in S3 exist where it may read.
 
     Raises WrongCall for the request's further inputs, which are never left out.
     """
@@ -107,7 +113,11 @@ def checked_objects(
     sizes: list[int | None] = [of_all_files.check(file, partial(size_of, deployment, file)) for file in further]
     of_all_files.raise_all()
 
+    deployed = deployment.deployed_pipeline(pipeline)
+
     def check(file: File) -> File:
+        if deployed is not None:
+            refuse_unseen_files(deployed.queue.identity.engine, str(file), list(map(str, further)))
         refuse_total_size([size or 0 for size in (size_of(deployment, file), *sizes)])
         return file
 

@@ -1,13 +1,15 @@
 """Settle what a reasoner is asked: the text of the question, the system prompt, and every parameter of the answer."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.engines import ENGINES
+from cosmos_batch.catalogue.formats import Medium, medium_of
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.parameters import NAMES, Parameters, read_parameters
@@ -81,6 +83,26 @@ def refuse_cut_of_image(parameters: Parameters, medium: Medium) -> None:
     for name in ("start", "end"):
         if medium == "image" and getattr(parameters, name) is not None:
             raise Failure("InvalidInput", f"{name}: an image has no time to cut.", "Leave start and end out.")
+
+
+def refuse_unseen_files(engine: str, first: str, more: Sequence[str] = ()) -> None:
+    """Raise Failure if a reasoner's engine, as it is configured, cannot look at the named files in one request."""
+    registered = ENGINES.get(engine)
+    if registered is None or not registered.one_image_only:
+        return
+    if more:
+        raise _not_seen(f"{registered.title} looks at one image a request, not at several.")
+    if medium_of(first) == "video":
+        raise video_not_seen(engine, first)
+
+
+def video_not_seen(engine: str, name: str) -> Failure:
+    """Return the refusal of a video by an engine that looks at images alone, to be raised."""
+    return _not_seen(f"{name} is a video; {ENGINES[engine].title} looks at images.")
+
+
+def _not_seen(message: str) -> Failure:
+    return Failure("InvalidInput", message, "Set the pipeline's engine to 'vllm', which takes it.")
 
 
 def refuse_question(parameters: Parameters, prompt: str | None, system_prompt: str | None) -> None:

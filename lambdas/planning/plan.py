@@ -65,7 +65,7 @@ def plan_execution(
     queue = enabled_queue(request.pipeline, enabled_queues())
     deadline = settle_deadline(request, execution.started_at, environment.deadline_seconds)
     if queue.serving is None:
-        work = plan_question(request, execution.name, environment)
+        work = plan_question(request, execution.name, environment, queue.identity.engine)
     else:
         work = plan_generation(request, execution.name, environment, queue.identity.model, queue.serving)
     identity = identity_of(queue, request.invalidate_model, Revisions(table, queue.id))

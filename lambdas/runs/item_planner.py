@@ -66,7 +66,7 @@ class ItemPlanner:
         asked = request.model_copy(update={"deadline": None})  # a later try of a caller has a later one
         text_id = _named("text", asked.model_dump(mode="json", exclude={"input", "output", "input_version_id"}))
         if self._queue.serving is None:
-            work = plan_question(request, text_id, self._environment)
+            work = plan_question(request, text_id, self._environment, self._queue.identity.engine)
         else:
             if self._run.table_only:
                 raise Failure("InvalidInput", "tableOnly: a generator makes files.", "Leave it out, or set `output`.")

@@ -12,7 +12,9 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.commands import run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
-from tests.cli.conftest import FakeStepFunctions
+from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
+from cosmos_batch.contract.identity import Identity
+from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.support.runs import read_items
 
 
@@ -106,6 +108,28 @@ def test_bad_files_of_this_machine_and_of_s3_are_named_at_once(
     printed = capsys.readouterr().err
     assert "none.mp4 does not exist" in printed and "s3://assets/none.mp4 does not exist" in printed
     assert "--skip-invalid" in printed and stepfunctions.started == []
+
+
+@pytest.mark.parametrize(
+    "line", ["s3://assets/b.mp4", "clip.mp4", "clip.mp4 first.png", "clips/", "first.png --with first.png"]
+)
+def test_what_the_deployed_engine_cannot_look_at_is_refused_before_anything_is_sent(
+    line: str, folder: Path, stepfunctions: FakeStepFunctions, deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The message is that of `plan`: tests/lambdas/planning/test_questions.py."""
+    identity = Identity(model="nvidia/Cosmos3-Edge", engine="cosmos-framework-reasoner", configuration="c")
+    compute = DeployedCompute(
+        id=PIPELINE, queue_url="q", job_queue="a", job_definition="d", max_workers=1, vcpus=4, max_life_hours=1
+    )
+    deployed = DeployedPipeline(queue=DeployedQueue(id=PIPELINE, queue_url="q", identity=identity), compute=compute)
+    deployment.clients("ssm").put_parameter(Name="/p", Type="String", Value=deployed.model_dump_json())
+    monkeypatch.setattr(deployments, "find", lambda: replace(deployment, parameters={PIPELINE: "/p"}))
+    assert main(["submit", *line.split()]) == 2
+    printed = capsys.readouterr().err
+    assert "Cosmos Framework looks at" in printed and "engine to 'vllm'" in printed
+    assert stepfunctions.started == []
+    assert main(["submit", "first.png"]) == 0
 
 
 def test_a_generator_answers_no_question(

@@ -105,7 +105,8 @@ def command(
             )
             results = answer_files(deployment, spec, target)
         else:
-            inputs = checked_objects(deployment, inputs, request, problems)
+            chosen = chosen_reasoner(pipeline, deployment.pipelines)
+            inputs = checked_objects(deployment, inputs, request, chosen, problems)
             problems.raise_all()
             results = iter([answer(deployment, inputs[0], request, pipeline)])
         status = 0

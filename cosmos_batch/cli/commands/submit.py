@@ -89,7 +89,7 @@ def command(
         problems.raise_all()
     deployment = deployments.find()
     chosen = chosen_reasoner(pipeline, deployment.pipelines)
-    inputs = checked_objects(deployment, inputs, request, problems)
+    inputs = checked_objects(deployment, inputs, request, chosen, problems)
     problems.settle(len(inputs), skip_invalid)
     inform_of_stand_ins(deployment, [chosen])
     for submitted in submit_files(deployment, inputs, request, chosen):

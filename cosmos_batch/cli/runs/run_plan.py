@@ -100,7 +100,8 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
     copies = WebCopies(deployment.clients("s3"))
     web = WebAddresses(deployment.input_hosts, next(iter(deployment.asset_roots), ""), copies.note)
-    rules = RunRules(spec.request, spec.sweep, deployment.asset_roots, servings, web)
+    engines = {name: each.queue.identity.engine for name, each in deployed.items()}
+    rules = RunRules(spec.request, spec.sweep, deployment.asset_roots, servings, web, engines)
     if not all(map(has_own_questions, spec.sources)):
         rules.refuse_question()
     sources = Sources(deployment, spec.selection, rules, input_counts, uploads)

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from cosmos_batch.catalogue.engines import ENGINES
-from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
@@ -29,10 +28,10 @@ from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.engines.torchrun.group import GroupPlan, send_work
+from cosmos_batch.planning.questions import refuse_unseen_files, video_not_seen
 
 NAME = "cosmos-framework-reasoner"
 _LESS_MEMORY = "Choose GPUs with more memory; or use engine 'vllm', which needs less."
-_USE_VLLM = "Set the pipeline's engine to 'vllm', which takes it."
 
 
 class FrameworkReasoner:
@@ -76,7 +75,7 @@ class FrameworkReasoner:
 
         Raises Failure (InvalidInput for anything but one image), and EngineDied where the group ended.
         """
-        refuse_all_but_one_image(job)
+        refuse_unseen_files(NAME, job.inputs[0].name, [file.name for file in job.more_inputs])
         if self._turn is None:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         paths = input_paths(job, workdir)
@@ -84,7 +83,8 @@ class FrameworkReasoner:
             request = await asyncio.get_running_loop().run_in_executor(
                 self._media_thread, prepare_request, self._checkpoint, job, paths, check
             )
-        refuse_video(job, request)
+        if any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"]):
+            raise video_not_seen(NAME, job.inputs[0].name)  # by its content, whatever its name
         body = {"sample": sample_of(request), "folder": str(workdir / "framework"), "guardrails": False}
         send = partial(send_work, body=body, engine=ENGINES[NAME].title, less_memory=_LESS_MEMORY)
         async with self._turn:
@@ -115,24 +115,6 @@ class FrameworkReasoner:
             logs=request.journal.lines,
             notes=request.notes,
         )
-
-
-def refuse_video(job: Job, request: ChatRequest) -> None:
-    """Raise Failure (InvalidInput) if the job's file is a video by its content, whatever its name."""
-    if any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"]):
-        raise _is_video(job)
-
-
-def _is_video(job: Job) -> Failure:
-    return Failure("InvalidInput", f"{job.inputs[0].name} is a video; Cosmos Framework looks at images.", _USE_VLLM)
-
-
-def refuse_all_but_one_image(job: Job) -> None:
-    """Raise Failure (InvalidInput) unless the job's input is one image."""
-    if job.more_inputs:
-        raise Failure("InvalidInput", "Cosmos Framework looks at one image a request, not at several.", _USE_VLLM)
-    if medium_of(job.inputs[0].key) != "image":
-        raise _is_video(job)
 
 
 def sample_of(request: ChatRequest) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.generation.settling import settle
 from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt_size
-from cosmos_batch.planning.questions import refuse_cut_of_image, settle_question
+from cosmos_batch.planning.questions import refuse_cut_of_image, refuse_unseen_files, settle_question
 from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.sweep import Sweep
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
@@ -28,6 +28,7 @@ class RunRules:
         sweep: Its prompts and seeds.
         roots: `bucket` or `bucket/prefix/`, where files may lie.
         servings: By pipeline, the settings of its deployed generator; what it cannot make is refused with them.
+        engines: By pipeline, its configured engine; files that a reasoner's engine cannot look at are refused.
         web: What may be fetched from https addresses that a manifest names; nothing if absent.
     """
 
@@ -38,11 +39,13 @@ class RunRules:
         roots: Sequence[str],
         servings: Mapping[str, Serving] | None = None,
         web: WebAddresses | None = None,
+        engines: Mapping[str, str] | None = None,
     ) -> None:
         self.request = request
         self.sweep = sweep
         self._roots = list(roots)
         self._servings = servings or {}
+        self._engines = engines or {}
         self.web = web or WebAddresses()
         self._refusals_by_medium: dict[Medium | None, list[FieldProblem]] = {}
 
@@ -87,7 +90,8 @@ class RunRules:
     def problems(self, item: RunItem) -> Iterator[FieldProblem]:
         """Yield what is wrong with an item."""
         files = [item.input] if item.input is not None else []
-        more = (item.parameters.more_inputs or []) if item.parameters else []
+        own = (item.parameters.more_inputs or []) if item.parameters else []
+        more = (item.parameters or self.request.parameters).more_inputs or []
         if not files and self.surface == "reasoner":
             yield FieldProblem("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
             return
@@ -96,7 +100,7 @@ class RunRules:
                 "input", "is missing, and the run has no output.", "Say where to write: --output s3://..."
             )
             return
-        bad = list(self._place_problems(files, more))
+        bad = list(self._place_problems(files, own)) or list(self._engine_problems(files, more))
         yield from bad
         if bad:
             return
@@ -110,6 +114,16 @@ class RunRules:
                 refuse_name(field, locate(field, name, first), self._roots, EXTENSIONS)
             except Failure as failure:
                 yield FieldProblem.of(field, failure)
+
+    def _engine_problems(self, files: list[str], more: list[str]) -> Iterator[FieldProblem]:
+        """Yield that the engine of a pipeline cannot look at the files; generators are told from what they make."""
+        if self.surface == "generator":
+            return
+        for engine in {self._engines[name] for name in self.request.pipelines if name in self._engines}:
+            try:
+                refuse_unseen_files(engine, files[0], more)
+            except Failure as failure:
+                yield FieldProblem.of("input", failure)
 
     def _request_problems(self, item: RunItem, medium: Medium | None) -> Iterator[FieldProblem]:
         """Yield what is wrong with what is asked. Items that say nothing of their own are checked once for a medium."""

@@ -10,12 +10,13 @@ from jsonschema import Draft202012Validator
 
 from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT
-from cosmos_batch.contract.environment import PlanEnvironment
+from cosmos_batch.contract.environment import DeployedQueue, PlanEnvironment
 from cosmos_batch.contract.job import SCHEMA_VERSION, Job
 from cosmos_batch.contract.json_schema import SCHEMA_LIMIT
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, TaskName
 from cosmos_batch.planning.questions import ANSWERING, REASONING
-from tests.lambdas.cloud import STATE_BUCKET, Cloud
+from lambdas.handlers.plan import enabled_queues
+from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET, Cloud
 from tests.lambdas.planning.test_plan import job, plan, refused
 
 CLIP, PICTURE = "robots/clip.mp4", "robots/picture.JPG"
@@ -210,3 +211,16 @@ def test_a_refusal_is_one_sentence_that_names_the_field(where: str, parameters: 
 
 def test_start_and_end_are_refused_for_an_image() -> None:
     assert refused(input=f"s3://assets/{PICTURE}", parameters={"start": 1}).message.startswith("start: an image")
+
+
+def test_an_engine_that_looks_at_one_image_gets_nothing_else(cloud: Cloud) -> None:
+    engine = IDENTITY.model_copy(update={"engine": "cosmos-framework-reasoner"})
+    enabled_queues()[SMALL] = DeployedQueue(id=SMALL, queue_url=cloud.jobs_queue, identity=engine)
+    video, several = (
+        refused(input=f"s3://assets/{CLIP}"),
+        refused(input=f"s3://assets/{PICTURE}", parameters={"moreInputs": [f"s3://assets/{PICTURE}"]}),
+    )
+    assert video.message == f"s3://assets/{CLIP} is a video; Cosmos Framework looks at images."
+    assert several.message == "Cosmos Framework looks at one image a request, not at several."
+    assert all(error.code == "InvalidInput" and "'vllm'" in error.remedy for error in (video, several))
+    assert planned(PICTURE).input is not None

@@ -130,6 +130,21 @@ def test_a_generation_from_text_needs_a_place() -> None:
     assert (problem.field, "--output" in problem.remedy) == ("input", True)
 
 
+def test_files_that_the_engine_cannot_look_at_are_refused() -> None:
+    rules = RunRules(REASONERS.request, Sweep(), ["assets"], engines={"cosmos-reason2-2b": "cosmos-framework-reasoner"})
+    [video] = problems({"input": "s3://assets/a.mp4"}, rules)
+    [several] = problems({"inputs": ["s3://assets/a.png", "s3://assets/b.png"]}, rules)
+    assert (video.field, video.message) == ("input", "s3://assets/a.mp4 is a video; Cosmos Framework looks at images.")
+    assert "one image a request" in several.message and "'vllm'" in several.remedy
+    assert read(rules, input="s3://assets/a.png").input == "s3://assets/a.png"
+
+
+def test_a_file_of_the_run_that_is_seen_with_every_item_makes_a_video_of_an_image() -> None:
+    parameters = Parameters(start=1, more_inputs=["s3://assets/a.mp4"])
+    rules = RunRules(REASONERS.request.model_copy(update={"parameters": parameters}), Sweep(), ["assets"])
+    assert list(rules.problems(RunItem(id="1", input="s3://assets/b.png"))) == [], "a video has a time to cut"
+
+
 def test_all_that_is_wrong_with_a_line_is_named_at_once() -> None:
     found = problems({"id": "", "input": "x", "prompt": 7, "systemPrompt": 1})
     assert {problem.field.partition(".")[0] for problem in found} == {"id", "input", "prompt", "systemPrompt"}
