@@ -55,13 +55,13 @@ def with_episodes(names: Sequence[str], episodes: Sequence[str], cameras: Sequen
 
 
 def typed_inputs(names: Sequence[str], episodes: Sequence[str], cameras: Sequence[str]) -> str:
-    """Return the inputs as they were typed, with the options that choose episodes.
+    """Return the inputs as a person may type them, after the options that choose episodes: of many names some are cut.
 
     >>> typed_inputs(["pusht/"], ["0-2"], ["front"])
-    'pusht/ --episode 0-2 --camera front'
+    '--episode 0-2 --camera front pusht/'
     """
     options = [*(f"--episode {episode}" for episode in episodes), *(f"--camera {camera}" for camera in cameras)]
-    return " ".join([*names, *options])
+    return " ".join([*options, *names])
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from cosmos_batch.contract.s3 import S3Uri
 
 RUN_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 SHARD_ID = r"^\d{5}$"
+ORIGIN_LIMIT = 1024  # characters
 SHARD_ITEMS = 250  # at most, in one shard
 
 EVENT_SOURCE, RUN_ENDED = "cosmos.batch", "Cosmos Batch Run Ended"
@@ -97,7 +98,9 @@ class RunRequest(Model):
         default=False, description="Drop stored copies of the model that are older than the execution"
     )
     caller: Text | None = Field(default=None, max_length=1024)
-    origin: str | None = Field(default=None, max_length=1024, description="Inputs as the caller named them, for people")
+    origin: str | None = Field(
+        default=None, max_length=ORIGIN_LIMIT, description="Inputs as the caller named them, for people"
+    )
 
 
 class RunClaim(Model):

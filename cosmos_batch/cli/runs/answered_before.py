@@ -31,7 +31,7 @@ def answered_before(deployment: Deployment, request: RunRequest, sweeps: bool) -
     """Return what the earlier run that answered most of it has answered. Sweeps are not compared: nothing is known."""
     best = AnsweredBefore()
     # A part that is cut out of an episode's file is another file, at another place, each time.
-    if sweeps or request.origin is None or " --episode " in request.origin:
+    if sweeps or request.origin is None or request.origin.startswith("--episode "):
         return best
     for number, row in enumerate(deployment.runs.list()):
         if number == _RUNS_LOOKED_AT:

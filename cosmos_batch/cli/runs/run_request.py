@@ -1,5 +1,6 @@
 """Read and check the options of `runs plan` and `runs start`."""
 
+import hashlib
 import json
 import re
 import uuid
@@ -20,7 +21,7 @@ from cosmos_batch.cli.reasoner_request import read_reasoner_request
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.parameters import SEED_LIMIT
 from cosmos_batch.contract.parameters import read_parameters
-from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.contract.runs import ORIGIN_LIMIT, RunRequest
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
@@ -167,12 +168,20 @@ def _request(
             input_root=_input_root(sources) if run_options.output else None,
             table_only=run_options.table_only,
             max_dollars=run_options.max_dollars,
-            origin=origin[:1024] or None,
+            origin=_bounded(origin) or None,
             prompt=prompts[0] if len(prompts) == 1 else None,
             **{name: value for name, value in question.items() if name != "prompts"},
         )
     except ValidationError as error:
         raise WrongCall(explain(error), "`cosmos-batch runs plan --help` says what each option takes.") from error
+
+
+def _bounded(origin: str) -> str:
+    """Return the names of a run's inputs; of very many the first, and a digest that tells them from other inputs."""
+    if len(origin) <= ORIGIN_LIMIT:
+        return origin
+    ending = f" … {hashlib.sha256(origin.encode(errors='surrogateescape')).hexdigest()[:16]}"
+    return origin[: ORIGIN_LIMIT - len(ending)] + ending
 
 
 def _ask_reasoners(run_options: RunOptions, options: dict[str, Any]) -> dict[str, Any]:

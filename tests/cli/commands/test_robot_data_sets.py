@@ -66,7 +66,7 @@ def test_a_run_has_an_item_for_each_episode_and_camera(
     assert main(["submit", f"{name}/", "--episode", "1-2", *cameras, "--task", "caption"]) == 0
     run = capsys.readouterr().out.strip()
     request = stored_run(deployment, run).request()
-    assert request.origin == f"{name}/ --episode 1-2 --camera {WRIST} --camera {FRONT}", "what `runs list` shows"
+    assert request.origin == f"--episode 1-2 --camera {WRIST} --camera {FRONT} {name}/", "what `runs list` shows"
     items = read_items(deployment.clients("s3"), "state", run)
     assert len(items) == 4
     for item in items:

@@ -26,11 +26,11 @@ def put(deployment: Deployment) -> Callable[..., None]:
     return put
 
 
-def ask(deployment: Deployment, *arguments: str) -> RunSpec:
-    """Return what a command line asks for."""
+def ask(deployment: Deployment, *arguments: str, origin: str | None = None) -> RunSpec:
+    """Return what a command line asks for. `origin` names the inputs for people, if not by their sources."""
     options: dict[str, Any] = command.make_context("plan", list(arguments)).params
     options.pop("as_json")
-    return read_run_spec(deployment, options.pop("sources"), options)
+    return read_run_spec(deployment, options.pop("sources"), options, origin)
 
 
 @pytest.fixture

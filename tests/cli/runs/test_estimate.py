@@ -18,7 +18,7 @@ from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.runs import RunItem, RunRequest, RunSummary
+from cosmos_batch.contract.runs import ORIGIN_LIMIT, RunItem, RunRequest, RunSummary
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.pace import first_seconds_per_unit
 from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, IDLE_SECONDS
@@ -148,6 +148,27 @@ def test_what_an_earlier_run_has_answered_costs_nothing(plan: Plan, deployment: 
     assert (again.items, again.done, again.done_by, again.gpu_dollars, again.hours) == (11, 11, "earlier", 0, 0)
     other = plan("s3://assets/clips/", "--prompt", "Why?").estimate
     assert (other.done, other.gpu_dollars) == (0, first.estimate.gpu_dollars)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"), [(["x" * 2000, "a"], ["x" * 2000, "b"]), ([], ["--episode 0-2", "x" * 2000])]
+)
+@pytest.mark.usefixtures("clips")
+def test_inputs_with_many_names_are_told_from_each_other_and_from_episodes(
+    earlier: list[str], later: list[str], deployment: Deployment
+) -> None:
+    """Options that choose episodes come first, as in `typed_inputs`; their clips are other files each time."""
+
+    def estimate(origin: list[str]) -> tuple[RunRequest, int]:
+        planned = plan_run(deployment, ask(deployment, "s3://assets/clips/", origin=" ".join(origin)))
+        planned.close()
+        return planned.request, planned.estimate.done
+
+    first, _ = estimate(earlier or later)
+    record(deployment, first.model_copy(update={"id": "earlier"}), succeeded=11)
+    assert len(first.origin or "") <= ORIGIN_LIMIT
+    assert estimate(later)[1] == 0
+    assert estimate(earlier)[1] == (11 if earlier else 0)
 
 
 @pytest.mark.usefixtures("clips")
