@@ -46,7 +46,7 @@ def read_header(file: BinaryIO) -> Header:
 
 
 def _read_animated_webp(file: BinaryIO) -> Header:
-    """Return the size of the canvas, and the time of all pictures, which their chunks say.
+    """Return the size of the canvas, and the time of all pictures, which their chunks say. Raises Failure.
 
     The format: https://developers.google.com/speed/webp/docs/riff_container
     """
@@ -59,6 +59,8 @@ def _read_animated_webp(file: BinaryIO) -> Header:
         elif kind == b"ANMF":
             milliseconds += int.from_bytes(head[20:23], "little")
         start += 8 + size + size % 2
+    if width == 0:
+        raise unusable_file("The header is damaged or missing (it ends before the size of the animation).")
     return Header("video", width, height, milliseconds / 1000)
 
 

@@ -42,3 +42,10 @@ def test_what_is_damaged_or_something_else_is_refused(content: bytes, tmp_path: 
     path.write_bytes(content)
     with path.open("rb") as file, pytest.raises(Failure):
         read_header(file)
+
+
+def test_an_animation_that_ends_before_its_size_is_refused(tmp_path: Path) -> None:
+    animation = animated_webp(tmp_path)
+    animation.write_bytes(animation.read_bytes()[:30])
+    with animation.open("rb") as file, pytest.raises(Failure, match="header is damaged or missing"):
+        read_header(file)

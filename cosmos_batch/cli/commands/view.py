@@ -11,7 +11,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.console.serving import serve
 from cosmos_batch.cli.errors import CliError, WrongCall, explain
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.stopped_clouds.lookup import kept_here
+from cosmos_batch.cli.stopped_clouds.lookup import is_no_cloud_of_aws_named, kept_here
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.contract.runs import RUN_ID
 
@@ -71,7 +71,7 @@ def _opened(name: str) -> "Console":
     except Exception as error:
         if (why := explain(error)) is None:
             raise
-        if kept_here().runs.has(name):
+        if is_no_cloud_of_aws_named() and kept_here().runs.has(name):
             raise WrongCall(
                 f"{name} is a run of a local cloud that was stopped, and its input files were not kept.",
                 f"Read its answers: cosmos-batch runs export {name} --format jsonl --output answers.jsonl",

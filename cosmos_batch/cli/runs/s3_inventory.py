@@ -18,9 +18,7 @@ from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location
-from cosmos_batch.planning.runs.selection import Selection
-
-OLD_VERSION = "versions of files that are not the latest"
+from cosmos_batch.planning.runs.selection import OLD_VERSION, Selection
 
 InventoryRow = dict[str, Any]
 """A row by the names of CSV's schema: Key, Size, ETag, and if they are listed IsLatest and IsDeleteMarker."""

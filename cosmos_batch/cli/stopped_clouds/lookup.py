@@ -55,13 +55,11 @@ def find_with_kept() -> tuple[Deployment | None, Kept | None]:
     """
     from botocore.exceptions import BotoCoreError
 
-    kept, endpoint = kept_here(), os.environ.get("AWS_ENDPOINT_URL", "")
-    is_local = _is_local(endpoint)
+    kept = kept_here()
     try:
-        return deployments.find(), kept if is_local else None
+        return deployments.find(), kept if _is_local_cloud_named() else None
     except (BotoCoreError, CliError):
-        names_no_cloud = not endpoint and not any(name in os.environ for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID"))
-        if not kept.folder.is_dir() or not (is_local or names_no_cloud):
+        if not kept.folder.is_dir() or not is_no_cloud_of_aws_named():
             raise
         inform("No cloud answers. This is what local clouds that were stopped have left.")
         return None, kept
@@ -92,12 +90,18 @@ def _deployment_with(run: str, deployment: Deployment | None, kept: Kept | None)
 
 def refuse_kept_run(run: str) -> None:
     """Raise WrongCall where the shell points at a local cloud, and a run of this name is kept from an earlier one."""
-    if _is_local(os.environ.get("AWS_ENDPOINT_URL", "")) and kept_here().runs.has(run):
+    if _is_local_cloud_named() and kept_here().runs.has(run):
         raise WrongCall(
             f"{run} is a run of a local cloud that was stopped. It can be read, and cannot go on.",
             "Start a run under another name: cosmos-batch runs start --name NAME",
         )
 
 
-def _is_local(endpoint: str) -> bool:
-    return urlsplit(endpoint).hostname in ("localhost", "127.0.0.1")
+def is_no_cloud_of_aws_named() -> bool:
+    """Return whether the shell points at a local cloud or at none, so that what was kept may be meant."""
+    names = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
+    return _is_local_cloud_named() or not any(os.environ.get(name) for name in names)
+
+
+def _is_local_cloud_named() -> bool:
+    return urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in ("localhost", "127.0.0.1")

@@ -13,7 +13,8 @@ _OWN_OUTPUT = re.compile(r"(_Cosmos(Reason|Error|3_[a-z0-9-]+)_|^cosmos3-[a-z0-9
 
 FOLDER, OWN_OUTPUT, OTHER_KIND = "folders", "our own outputs", "files of other kinds"
 NOT_CHOSEN, EMPTY, TOO_LARGE = "files that the patterns leave out", "empty files", "files that are too large"
-NOT_MISSED = (FOLDER, OWN_OUTPUT, NOT_CHOSEN)  # of the others, a person may have meant each
+OLD_VERSION = "versions of files that are not the latest"
+NOT_MISSED = (FOLDER, OWN_OUTPUT, NOT_CHOSEN, OLD_VERSION)  # of the others, a person may have meant each
 
 
 class Selection:

@@ -42,3 +42,6 @@ def test_a_run_of_a_stopped_cloud_is_not_shown_and_its_answers_can_be_exported(
     assert main(["view", "monday", "--no-browser"]) == 2
     printed = capsys.readouterr().err
     assert "its input files were not kept" in printed and "runs export monday --format jsonl" in printed
+    monkeypatch.setenv("AWS_PROFILE", "ours")
+    assert main(["view", "monday", "--no-browser"]) == 2
+    assert "No cloud answers." in capsys.readouterr().err, "the cause, since a run in AWS is meant"

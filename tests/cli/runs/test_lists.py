@@ -23,6 +23,7 @@ from cosmos_batch.cli.runs.manifest_lines import lines_of
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT
+from cosmos_batch.planning.runs.selection import OLD_VERSION, OTHER_KIND
 from tests.cli.runs.conftest import ask
 from tests.cli.runs.test_plan import STRANGE_KEYS
 
@@ -170,7 +171,7 @@ def encoded(key: str) -> str:
     return quote_plus(key, safe="/")
 
 
-def test_an_inventory_of_csv_is_read(items: Items, deployment: Deployment) -> None:
+def test_an_inventory_of_csv_is_read(items: Items, plan: Plan, deployment: Deployment) -> None:
     rows = [f'"assets","{encoded(key)}","v","true","false","7","abc"' for key in STRANGE_KEYS]
     rows += ['"assets","old.mp4","v","false","false","7","abc"', '"assets","gone.mp4","v","true","true","",""']
     rows += ['"assets","notes.txt","v","true","false","7","abc"']
@@ -178,6 +179,9 @@ def test_an_inventory_of_csv_is_read(items: Items, deployment: Deployment) -> No
     found = items(name)
     assert [item.input for item in found] == [f"s3://assets/{key}" for key in STRANGE_KEYS]
     assert (found[0].etag, found[0].size) == ('"abc"', 7)
+    estimate = plan(name).estimate
+    assert estimate.left_out == {OLD_VERSION: 2, OTHER_KIND: 1}
+    assert estimate.left_out_names == {OTHER_KIND: ["s3://assets/notes.txt"]}, "nobody misses an old version"
 
 
 def test_an_inventory_of_parquet_is_read(items: Items, deployment: Deployment) -> None:
