@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -151,8 +151,11 @@ def environment_clients() -> ClientFactory:
     import boto3
     from botocore.config import Config
 
-    session = boto3.Session(region_name=os.environ.get("AWS_REGION"))
-    return cache(partial(session.client, config=Config(max_pool_connections=CONNECTIONS)))
+    from cosmos_batch.cli.throttling import PatientClients
+
+    session, patient = boto3.Session(region_name=os.environ.get("AWS_REGION")), PatientClients()
+    config = Config(max_pool_connections=CONNECTIONS)
+    return cache(lambda service: patient.make_patient(session.client(service, config=config)))
 
 
 def _outputs(cloudformation: Any) -> dict[str, str]:

@@ -3,8 +3,8 @@
 import logging
 import random
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
@@ -33,14 +33,17 @@ FAULTS: tuple[type[Exception], ...] = (
 # has succeeded for this long.
 RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
-_SERVER_ERROR, _TOO_MANY_REQUESTS = 500, 429
-# Codes of HTTP 4xx that pass. Those of throttling are from the guide of boto3, "Retries", standard mode.
-_PASSING_CODES = {
-    *("RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException"),
+_SERVER_ERROR, _TOO_MANY_REQUESTS, _UNAVAILABLE = 500, 429, 503
+# From the guide of boto3, "Retries", standard mode.
+_THROTTLING_CODES = {
     *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
     *("RequestThrottledException", "TooManyRequestsException", "ProvisionedThroughputExceededException"),
     *("TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException"),
     "PriorRequestNotComplete",
+}
+# Codes of HTTP 4xx that pass.
+_PASSING_CODES = _THROTTLING_CODES | {
+    *("RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException")
 }
 
 
@@ -76,7 +79,17 @@ def may_succeed_later(error: Exception) -> bool:
     """Return whether the same request may succeed later: the network or the service failed, but did not refuse it."""
     if not isinstance(error, ClientError):
         return True
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    code = error.response.get("Error", {}).get("Code", "")
-    code = code.removeprefix("KMS.")  # S3 passes on the errors of KMS under this prefix
+    status, code = _status_and_code(error.response)
     return status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS or code in _PASSING_CODES
+
+
+def is_throttled(response: Mapping[str, Any]) -> bool:
+    """Return whether AWS answers that it is called too often. S3's answer to HEAD has a status alone."""
+    status, code = _status_and_code(response)
+    return status in (_TOO_MANY_REQUESTS, _UNAVAILABLE) or code in _THROTTLING_CODES
+
+
+def _status_and_code(response: Mapping[str, Any]) -> tuple[int, str]:
+    status: int = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code: str = response.get("Error", {}).get("Code", "")
+    return status, code.removeprefix("KMS.")  # S3 passes on the errors of KMS under this prefix

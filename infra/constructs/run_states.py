@@ -12,16 +12,18 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN
+from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import SHARDS
 
 # An item waits nine days at most (`lambdas/runs/item_planner.py`): SQS keeps its message for ten.
 SHARD_TIMEOUT = Duration.days(10)
 # Of the whole state machine, so of a run: an execution of AWS may take a year.
 RUN_TIMEOUT = Duration.days(90)
-EVERYTHING = ["States.ALL"]
-REFUSED = "Failure"  # the exception by which a function refuses a request; it would refuse it again
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 ATTEMPTS = 8
+# Of a call that Lambda or AWS throttles, for about three days: many shards may wait for an account's few concurrent
+# functions, and none of their items is at fault. Each attempt takes some events of the 25,000 of an execution.
+PATIENT_ATTEMPTS = 2000
 # How often the items of one shard may be planned again because of deployments; each takes some events of 25,000.
 DEPLOYMENTS = 1000
 
@@ -97,15 +99,16 @@ class RunStates(Construct):
         finished = self._call("FinishRun", functions.finish, {"execution": execution})
         failed = self._call("FinishFailedRun", functions.finish, {"execution": execution, "error.$": "$"})
         for call in (finished, failed):
-            _retry(call, EVERYTHING)
+            _retry_faults(call)
             call.next(self._end(call.node.id))
         prepared = self._call(
             "PrepareRun", functions.prepare, {"request.$": "$$.Execution.Input", "execution": EXECUTION}
         )
         prepared.add_retry(errors=[REFUSED], max_attempts=0)
-        _retry(prepared, EVERYTHING)
+        _retry_faults(prepared)
         prepared.add_catch(failed, errors=EVERYTHING, result_path="$")
         shards = self._shards(functions, bucket)
+        _retry(shards, ["States.ItemReaderFailed"])
         shards.add_catch(failed, errors=EVERYTHING, result_path="$")
         self.start = prepared.next(shards).next(finished)
 
@@ -146,11 +149,11 @@ class RunStates(Construct):
         )
         fed.add_retry(errors=[REFUSED, "States.Timeout"], max_attempts=0)
         _retry(fed, [PLAN_AGAIN], DEPLOYMENTS)
-        _retry(fed, EVERYTHING)
+        _retry_faults(fed)
         collected = self._call("Collect", functions.collect, {"shard.$": "$.shard"})
         broken = self._call("CollectBroken", functions.collect, {"shard.$": "$.shard", "error.$": "$.error"})
         for call in (collected, broken):
-            _retry(call, EVERYTHING)
+            _retry_faults(call)
         fed.add_catch(broken, errors=EVERYTHING, result_path="$.error")
         return fed.next(collected)
 
@@ -170,7 +173,12 @@ class RunStates(Construct):
         return sfn.Choice(self, f"{name}Ended").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
 
 
-def _retry(call: tasks.LambdaInvoke, errors: list[str], attempts: int = ATTEMPTS) -> None:
+def _retry_faults(call: tasks.LambdaInvoke) -> None:
+    _retry(call, PASSING, PATIENT_ATTEMPTS)
+    _retry(call, EVERYTHING)
+
+
+def _retry(call: tasks.LambdaInvoke | sfn.DistributedMap, errors: list[str], attempts: int = ATTEMPTS) -> None:
     call.add_retry(
         errors=errors,
         interval=Duration.seconds(2),

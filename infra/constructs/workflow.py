@@ -13,24 +13,10 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
+from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import allow, shard_answers
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
-# The name of the exception by which `plan` refuses a request. It is not tried again, for `plan` would refuse it again.
-REFUSED = "Failure"
-EVERYTHING = ["States.ALL"]
-# Errors of Lambda itself, and throttling of our functions' calls: they do not depend on the request. The last three
-# are the names of boto3's exceptions.
-PASSING = [
-    "Lambda.TooManyRequestsException",
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.ClientExecutionTimeoutException",
-    "ThrottlingException",
-    "ProvisionedThroughputExceededException",
-    "RequestThrottled",
-]
 FEW_ATTEMPTS = 6
 LONGEST_PAUSE = Duration.minutes(5)
 # The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile

@@ -160,6 +160,17 @@ def test_a_failed_shard_does_not_fail_its_run(states: States) -> None:
     assert fed["TimeoutSeconds"] == 10 * 24 * 3600
 
 
+def test_throttled_functions_of_a_run_are_called_for_days_before_any_item_fails_for_it(states: States) -> None:
+    shard = states["Shards"]["ItemProcessor"]["States"]
+    calls = [states[name] for name in ("PrepareRun", "FinishRun", "FinishFailedRun")]
+    for call in (*calls, shard["Feed"], shard["Collect"], shard["CollectBroken"]):
+        *_, passing, anything = call["Retry"]
+        assert "Lambda.TooManyRequestsException" in passing["ErrorEquals"]
+        assert passing["MaxAttempts"] * passing["MaxDelaySeconds"] / 2 >= 3 * 24 * 3600
+        assert (anything["ErrorEquals"], anything["MaxAttempts"]) == (["States.ALL"], 8)
+    assert states["Shards"]["Retry"][0]["ErrorEquals"] == ["States.ItemReaderFailed"]
+
+
 def test_the_machine_reads_no_other_object_than_the_lists_of_shards(assembly: Assembly) -> None:
     policies = json.dumps(assembly.resources("Pipelines", "IAM::Policy"))
     assert "/runs/*/shards.json" in policies

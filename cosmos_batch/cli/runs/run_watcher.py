@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from botocore.exceptions import ConnectionError, HTTPClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
@@ -13,6 +13,7 @@ from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.run_display import RunDisplay
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, workers_in_words
+from cosmos_batch.store.s3_retries import is_throttled
 
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing
@@ -56,8 +57,8 @@ class RunWatcher:
     def watch(self, display: RunDisplay) -> RunSnapshot:
         """Show the run until it is over, and return its last state.
 
-        While AWS cannot be reached it waits, for ten minutes at most. Raises CliError where the run's execution was
-        stopped from outside.
+        While AWS cannot be reached, or throttles, it waits, for ten minutes at most. Raises CliError where the run's
+        execution was stopped from outside.
         """
         answered_at = time.monotonic()
         while True:
@@ -68,8 +69,9 @@ class RunWatcher:
                     return state
                 display.show(state, self._lines(state))
                 answered_at = time.monotonic()
-            except (ConnectionError, HTTPClientError) as error:
-                if time.monotonic() > answered_at + _PATIENCE_SECONDS:
+            except (ConnectionError, HTTPClientError, ClientError) as error:
+                is_refused = isinstance(error, ClientError) and not is_throttled(error.response)
+                if is_refused or time.monotonic() > answered_at + _PATIENCE_SECONDS:
                     raise
                 display.show(None, [f"no answer: {error}", "it is asked again"])
             time.sleep(max(POLL_SECONDS, self._shards / _SHARDS_PER_SECOND))

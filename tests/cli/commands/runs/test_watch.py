@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from rich.console import Console
 from rich.live import Live
 
@@ -77,21 +77,43 @@ def test_an_interrupt_ends_only_what_is_shown(
     assert f"The run goes on. To look again: cosmos-batch runs watch {half}" in capsys.readouterr().err
 
 
-def test_it_goes_on_when_there_was_no_network(
-    half: str, deployment: Deployment, at_each_look: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+NO_NETWORK = EndpointConnectionError(endpoint_url="http://aws")
+THROTTLED, REFUSED = (
+    ClientError({"Error": {"Code": code, "Message": "no"}}, "Query") for code in ("ThrottlingException", "AccessDenied")
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [(NO_NETWORK, 'Could not connect to the endpoint URL: "http://aws"'), (THROTTLED, "An error occurred (Throttling")],
+)
+def test_it_goes_on_when_there_was_no_network_or_aws_throttled(
+    fault: Exception, told: str, half: str, deployment: Deployment, at_each_look: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     real, failures = run_watcher.read_run_snapshot, iter([True, False, False])
 
     def read(*arguments: Any) -> RunSnapshot:
         if next(failures):
-            raise EndpointConnectionError(endpoint_url="http://aws")
+            raise fault
         return real(*arguments)
 
     monkeypatch.setattr(run_watcher, "read_run_snapshot", read)
     at_each_look(lambda: None, lambda: end(deployment, half, "SUCCEEDED"))
     assert main(["runs", "watch", half]) == 1
-    assert 'no answer: Could not connect to the endpoint URL: "http://aws"' in capsys.readouterr().err
+    assert f"no answer: {told}" in capsys.readouterr().err
+
+
+def test_it_ends_where_aws_refuses(
+    half: str, at_each_look: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(*_: object) -> RunSnapshot:
+        raise REFUSED
+
+    monkeypatch.setattr(run_watcher, "read_run_snapshot", read)
+    at_each_look()
+    assert main(["runs", "watch", half]) == 1
+    assert "AccessDenied" in capsys.readouterr().err
 
 
 def test_a_run_whose_execution_was_stopped_is_not_waited_for(
