@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.demo.weights import Shape, reasoner_shapes
+from cosmos_batch.demo.weights import TensorShape, reasoner_shapes
 
 VOCABULARY = 151_936
 _TEXT = {
@@ -77,7 +77,7 @@ def true_config(shape: str, tiny: dict[str, Any], tokenizer: Tokenizer) -> dict[
     return {**tiny, **own, **tokens, "text_config": text, "vision_config": vision}
 
 
-def true_tensors(config: dict[str, Any]) -> dict[str, Shape]:
+def true_tensors(config: dict[str, Any]) -> dict[str, TensorShape]:
     """Return the shape of every tensor of the checkpoint by its name."""
     shapes = reasoner_shapes(config)
     if config["tie_word_embeddings"]:
@@ -107,7 +107,7 @@ def allow_real_sizes(folder: Path) -> None:
         write_json(path, settings)
 
 
-def _write_weights(shapes: Mapping[str, Shape], path: Path) -> None:
+def _write_weights(shapes: Mapping[str, TensorShape], path: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
@@ -116,7 +116,7 @@ def _write_weights(shapes: Mapping[str, Shape], path: Path) -> None:
     save_file({name: _random(name, shape, device) for name, shape in shapes.items()}, path, {"format": "pt"})
 
 
-def _random(name: str, shape: Shape, device: str) -> Any:
+def _random(name: str, shape: TensorShape, device: str) -> Any:
     """Return random weights scaled by fan-in, so that activations stay near one through all layers."""
     import torch
 
