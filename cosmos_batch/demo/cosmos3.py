@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cosmos_batch.demo.tokenizer import write_json
-from cosmos_batch.demo.weights import Shape, random_weights, save_bfloat16
+from cosmos_batch.demo.weights import TensorShape, random_weights, save_bfloat16
 
 _TEXT = "model.language_model."
 _VISION = "model.visual."
@@ -76,9 +76,9 @@ def _write_part(folder: Path, config: dict[str, Any], tensors: dict[str, np.ndar
     return dict.fromkeys(tensors, f"{folder.name}/{file}")
 
 
-def _generator_shapes(text: dict[str, Any]) -> dict[str, Shape]:
+def _generator_shapes(text: dict[str, Any]) -> dict[str, TensorShape]:
     width = text["hidden_size"]
-    shapes: dict[str, Shape] = {
+    shapes: dict[str, TensorShape] = {
         "norm_moe_gen.weight": (width,),
         "audio_modality_embed": (width,),
         "action_modality_embed": (width,),
@@ -94,7 +94,7 @@ def _generator_shapes(text: dict[str, Any]) -> dict[str, Shape]:
     return shapes
 
 
-def _generator_layer(text: dict[str, Any]) -> dict[str, Shape]:
+def _generator_layer(text: dict[str, Any]) -> dict[str, TensorShape]:
     width, inner, head = text["hidden_size"], text["intermediate_size"], text["head_dim"]
     queries, keys = text["num_attention_heads"] * head, text["num_key_value_heads"] * head
     return {
