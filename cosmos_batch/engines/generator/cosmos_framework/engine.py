@@ -15,8 +15,9 @@ from cosmos_batch.engines.generator.cosmos_framework.samples import sample_for, 
 from cosmos_batch.engines.generator.guardrails import explain_guardrail_failures
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import rewrite_files
-from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY_REMEDY, Body, TorchrunGenerator
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY_REMEDY, TorchrunGenerator
 from cosmos_batch.engines.job_threads import CancelCheck
+from cosmos_batch.engines.torchrun.driver import Body
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media.errors import unusable_output
 

@@ -8,8 +8,9 @@ from cosmos_batch.contract.result import GeneratedFile
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.generator.phyai.requests import request_for, write_request_inputs
-from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY_REMEDY, Body, TorchrunGenerator
+from cosmos_batch.engines.generator.torchrun_engine import LESS_MEMORY_REMEDY, TorchrunGenerator
 from cosmos_batch.engines.job_threads import CancelCheck
+from cosmos_batch.engines.torchrun.driver import Body
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
 
