@@ -14,6 +14,7 @@ from tests.support.served_page import ServedPage
 
 SCROLL_STEPS = 240
 STEP_PIXELS = 700
+TYPING_LIMIT_MS = 60_000
 JUMPS = 20  # to places that are far from each other
 _MIB = 1 << 20
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -28,13 +29,14 @@ _ASK = """async ([query, spaces]) => {
   return performance.now() - began;
 }"""
 
-# Enters a text, and returns the milliseconds until the first row has what is expected.
-_TYPE = """async ([text, expected]) => {
+# Enters a text, and returns the milliseconds until the first row has it; null where it has not within the limit.
+_TYPE = """async ([text, limit]) => {
   const input = document.querySelector(".search input");
   const began = performance.now();
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, text);
   input.dispatchEvent(new Event("input", { bubbles: true }));
-  while (!document.querySelector("a.row .answer")?.textContent.includes(expected)) {
+  while (!document.querySelector("a.row .answer")?.textContent.includes(text)) {
+    if (performance.now() - began > limit) return null;
     await new Promise(requestAnimationFrame);
   }
   return performance.now() - began;
@@ -93,9 +95,15 @@ def answer_ms(page: Page, query: dict[str, str], spaces: int) -> float:
     return float(page.evaluate(_ASK, [query, spaces]))
 
 
-def typed_ms(page: Page, text: str) -> float:
-    """Return the milliseconds from the last letter of a text until the row that has it is the first."""
-    return float(page.evaluate(_TYPE, [text, text]))
+def typed_ms(page: Page, text: str, limit_ms: float = TYPING_LIMIT_MS) -> float:
+    """Return the milliseconds from the last letter of a text until the row that has it is the first.
+
+    Raises TimeoutError where that takes longer than the limit.
+    """
+    took = page.evaluate(_TYPE, [text, limit_ms])
+    if took is None:
+        raise TimeoutError(f"No row has shown {text!r} as the first within {limit_ms / 1000:g} s of typing it.")
+    return float(took)
 
 
 def scroll(browser: Browser, page: Page) -> Scrolling:

@@ -1,7 +1,10 @@
 """What the benchmark of the console counts, here over a hundredth of its documents. Times are the benchmark's alone."""
 
+import pytest
+
 from benchmarks.console import CODE_BYTES, PAGE_MIB, ROWS, SEEK_BYTES, SERVER_MIB, measure
-from tests.support.browser import needs_chromium
+from benchmarks.console_browser import typed_ms
+from tests.support.browser import chromium, needs_chromium
 from tests.support.large_video import SECONDS
 
 pytestmark = needs_chromium
@@ -15,3 +18,11 @@ def test_the_page_and_its_server_take_little_however_much_there_is() -> None:
     assert counted["shown_seconds"] >= SECONDS - 1.2
     assert counted["bytes_read"] <= SEEK_BYTES
     assert counted["longest_tasks_ms"] and all(counted["answer_ms"].values())
+
+
+def test_a_search_that_never_finds_its_row_ends_the_measurement() -> None:
+    with chromium() as browser:
+        page = browser.new_page()
+        page.set_content('<div class="search"><input></div>')
+        with pytest.raises(TimeoutError, match="No row has shown 'a circle'"):
+            typed_ms(page, "a circle", limit_ms=1)

@@ -5,7 +5,7 @@ import { Waiting } from "./app";
 import { Grid } from "./grid";
 import { ItemPage } from "./item";
 import type { Source } from "./source";
-import { EVERYTHING, type Query, type Selection, type State } from "./types";
+import { type ChosenDocuments, EVERYTHING, type Query, type State } from "./types";
 
 const READING = 500; // milliseconds between two looks, while documents are read
 const GROWING = 2000; // and while more of them may come
@@ -19,7 +19,7 @@ interface CollectionPageProps {
   onTitle?: (title: string) => void;
   // What stands above the grid.
   above?: (state: State) => ReactNode;
-  onRetry?: ((selection: Selection) => Promise<void>) | undefined;
+  onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
 // The documents of a collection, or one of them.

@@ -80,7 +80,7 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
       {value.pairs.length < differences && (
         <p>
           The first {value.pairs.length.toLocaleString("en")} of {differences.toLocaleString("en")} differences are shown.{" "}
-          <code>cosmos-batch runs diff</code> lists all.
+          <code>cosmos-batch runs diff --json</code> lists all.
         </p>
       )}
       <table className="runs compared">

@@ -5,7 +5,7 @@ import { Filters } from "./filters";
 import { count } from "./format";
 import { changed, Chosen, type Marked, NOTHING, numberOf, selectionOf } from "./selection";
 import type { Source } from "./source";
-import type { Query, Selection, State } from "./types";
+import type { ChosenDocuments, Query, State } from "./types";
 
 interface GridProps {
   source: Source;
@@ -14,7 +14,7 @@ interface GridProps {
   query: Query;
   setQuery: (query: Query) => void;
   offsetRef: RefObject<number>;
-  onRetry?: ((selection: Selection) => Promise<void>) | undefined;
+  onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
 // The documents of a collection, with what they can be filtered by and what can be done with those that are chosen.

@@ -1,9 +1,9 @@
 import Alert from "@cloudscape-design/components/alert";
 import { longDuration, utc } from "./format";
-import type { Live, RunLine } from "./types";
+import type { RunActivity, RunLine } from "./types";
 
 // What happens in a run at this moment.
-export function LivePanel({ live, run }: { live: Live; run: RunLine }) {
+export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
   return (
     <section aria-label="Live" className="live">
       {live.blockers.map((blocker) => (
@@ -32,7 +32,7 @@ export function LivePanel({ live, run }: { live: Live; run: RunLine }) {
   );
 }
 
-function speed(live: Live, run: RunLine) {
+function speed(live: RunActivity, run: RunLine) {
   if (!live.itemsPerSecond) return <span>No item has ended yet.</span>;
   const rate =
     live.itemsPerSecond >= 0.5

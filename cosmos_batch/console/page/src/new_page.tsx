@@ -11,7 +11,7 @@ import { Waiting } from "./app";
 import { DropZone } from "./drop_zone";
 import { ParameterForm, type Parameters } from "./parameter_form";
 import { PlanPanel } from "./plan_panel";
-import type { Dropped, NewForm, PlanShown, Started } from "./types";
+import type { Dropped, NewRunForm, PlanShown, Started } from "./types";
 
 interface NewPageProps {
   // What the form begins with, as when an item is asked again.
@@ -22,7 +22,7 @@ interface NewPageProps {
 
 // A new run: what it is about, what is asked, what it will cost, and its start.
 export function NewPage({ source, prompt, onTitle }: NewPageProps) {
-  const form = usePolled<NewForm>(
+  const form = usePolled<NewRunForm>(
     "new",
     () => ask("/api/new"),
     () => null,
@@ -40,7 +40,7 @@ export function NewPage({ source, prompt, onTitle }: NewPageProps) {
 
 const NO_TASK = "No preset";
 
-function RunForm({ form, source, firstPrompt }: { form: NewForm; source: string; firstPrompt: string }) {
+function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: string; firstPrompt: string }) {
   const [sources, setSources] = useState(source);
   const [dropped, setDropped] = useState<Dropped | null>(null);
   const [pipeline, setPipeline] = useState(form.pipelines[0]?.id ?? "");

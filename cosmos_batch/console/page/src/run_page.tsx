@@ -8,7 +8,7 @@ import { RunActions } from "./run_actions";
 import { ProgressStrip, StateBadge } from "./run_state";
 import { RunSummary } from "./run_summary";
 import { runOf } from "./source";
-import type { RunOverview, Selection, Started, State } from "./types";
+import type { ChosenDocuments, RunOverview, Started, State } from "./types";
 
 const GOING_ON = 1500; // milliseconds between two looks, while the run goes on
 const QUIET = 10000;
@@ -38,7 +38,7 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
     await perform(what);
     overview.again();
   };
-  const retry = (selection: Selection | null) =>
+  const retry = (selection: ChosenDocuments | null) =>
     act(async () => {
       const started = await send<Started>(`${url}/retry`, { selection });
       location.hash = `#/runs/${encodeURIComponent(started.run)}`;

@@ -1,7 +1,7 @@
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import { count, dollars, duration, utc } from "./format";
-import type { FailureKind, RunOverview, State } from "./types";
+import type { FailureGroup, RunOverview, State } from "./types";
 
 // The run in numbers, and why items have failed.
 export function RunSummary({ overview, state }: { overview: RunOverview; state: State }) {
@@ -33,7 +33,7 @@ export function RunSummary({ overview, state }: { overview: RunOverview; state: 
   );
 }
 
-function Failures({ kinds }: { kinds: FailureKind[] }) {
+function Failures({ kinds }: { kinds: FailureGroup[] }) {
   return (
     <ul className="failures" aria-label="Failures">
       {kinds.map((kind) => (

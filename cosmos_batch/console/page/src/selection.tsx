@@ -1,7 +1,7 @@
 import Alert from "@cloudscape-design/components/alert";
 import Button from "@cloudscape-design/components/button";
 import { useAction } from "./api";
-import type { Exported, ExportRequest, Query, Selection } from "./types";
+import type { ChosenDocuments, ExportMade, ExportRequest, Query } from "./types";
 
 // The rows that a person has marked: some, or all that the query finds.
 export interface Marked {
@@ -26,18 +26,18 @@ export function changed(marked: Marked, id: number): Marked {
   return { all: false, items };
 }
 
-export function selectionOf(marked: Marked, query: Query): Selection {
+export function selectionOf(marked: Marked, query: Query): ChosenDocuments {
   return marked.all ? { items: null, query } : { items: [...marked.items], query: null };
 }
 
 interface ChosenProps {
   count: number;
   total: number;
-  selection: () => Selection;
+  selection: () => ChosenDocuments;
   onAll: () => void;
   onClear: () => void;
-  exports: (what: ExportRequest) => Promise<Exported>;
-  onRetry?: ((selection: Selection) => Promise<void>) | undefined;
+  exports: (what: ExportRequest) => Promise<ExportMade>;
+  onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
 // How many rows are chosen, and what can be done with them.

@@ -1,7 +1,7 @@
 // Where the page has its data from: the server that serves it, or the scripts of an export.
 
 import { ask, send } from "./api";
-import type { Detail, ExportRequest, Exported as MadeExport, Preview, Query, Row, Rows, State } from "./types";
+import type { Detail, ExportMade, ExportRequest, Preview, Query, Row, Rows, State } from "./types";
 
 export interface Source {
   state(): Promise<State>;
@@ -9,7 +9,7 @@ export interface Source {
   detail(id: number): Promise<Detail>;
   preview(url: string): Promise<Preview>;
   // Null where nothing can be exported.
-  exports: ((what: ExportRequest) => Promise<MadeExport>) | null;
+  exports: ((what: ExportRequest) => Promise<ExportMade>) | null;
   // The URL of an item's log; null where there are no logs.
   log: ((id: number) => string) | null;
 }

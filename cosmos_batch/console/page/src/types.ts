@@ -1,4 +1,4 @@
-// What the page receives: the models of records.py and run_records.py in cosmos_batch/console.
+// What the page receives and sends: the models of cosmos_batch/console, by their names there.
 
 export type Sort = "newest" | "oldest" | "name" | "model" | "slowest" | "dearest" | "score";
 export type Status = "" | "succeeded" | "failed";
@@ -77,13 +77,13 @@ export interface State {
   errorCodes: Facet[];
   models: Facet[];
   labels: Facet[];
-  failures: FailureKind[];
+  failures: FailureGroup[];
   scored: boolean;
   varied: boolean;
   exported: boolean;
 }
 
-export interface FailureKind {
+export interface FailureGroup {
   code: string;
   count: number;
   example: string;
@@ -97,17 +97,17 @@ export interface Home {
 }
 
 // Documents that a person has chosen: by their numbers, or all that a query finds.
-export interface Selection {
+export interface ChosenDocuments {
   items: number[] | null;
   query: Query | null;
 }
 
 export interface ExportRequest {
-  selection: Selection;
+  selection: ChosenDocuments;
   media: boolean;
 }
 
-export interface Exported {
+export interface ExportMade {
   url: string;
   documents: number;
   bytes: number;
@@ -157,7 +157,7 @@ export interface Blocker {
   nextTry: string;
 }
 
-export interface Live {
+export interface RunActivity {
   itemsPerSecond: number;
   secondsLeft: number | null;
   workers: WorkerLine[];
@@ -170,7 +170,7 @@ export interface RunOverview {
   prompt: string;
   quantiles: Record<string, number>;
   actions: Action[];
-  live: Live | null;
+  live: RunActivity | null;
 }
 
 export interface Started {
@@ -264,9 +264,21 @@ export interface FormField {
   maximum: number | null;
 }
 
-export interface NewForm {
-  pipelines: { id: string; model: string; surface: "reasoner" | "generator" }[];
-  tasks: { name: string; example: string; medium: string | null }[];
+export interface PipelineChoice {
+  id: string;
+  model: string;
+  surface: "reasoner" | "generator";
+}
+
+export interface TaskChoice {
+  name: string;
+  example: string;
+  medium: string | null;
+}
+
+export interface NewRunForm {
+  pipelines: PipelineChoice[];
+  tasks: TaskChoice[];
   fields: Record<string, FormField[]>;
   roots: string[];
 }
@@ -291,8 +303,16 @@ export interface ComparedEnd {
   error: string | null;
 }
 
+export interface ComparedPair {
+  item: string;
+  input: string;
+  change: string;
+  first: ComparedEnd | null;
+  second: ComparedEnd | null;
+}
+
 export interface ComparedRuns {
   counts: Record<string, number>;
   agreement: number | null;
-  pairs: { item: string; input: string; change: string; first: ComparedEnd | null; second: ComparedEnd | null }[];
+  pairs: ComparedPair[];
 }
