@@ -16,13 +16,10 @@ _BLOCK = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class LocalMedia:
-    """A media file of this machine."""
+    """A media file of this machine. `name` is the one to show, which is not that of a kept copy's file."""
 
     path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    name: str
 
     @property
     def key(self) -> str:
@@ -88,7 +85,7 @@ class FolderCollection:
 
     def media(self, place: str) -> LocalMedia | None:
         file = self._scope.file(place)
-        return None if file is None else LocalMedia(file)
+        return None if file is None else LocalMedia(file, file.name)
 
     def _json_files(self, stopped: Event) -> Iterator[str]:
         """Yield the JSON files of the folder. All media files are known when the last one was asked for."""

@@ -43,8 +43,10 @@ class NewRunEndpoints:
 
     async def plan(self, request: Request) -> Response:
         asked = await read_body(request, NewRun)
-        folder = None if asked.dropped is None else self._console.dropped.path(asked.dropped)
-        return json_response(await to_thread.run_sync(self._backend.plan, asked, folder))
+        path = self._console.dropped.path
+        folder = None if asked.dropped is None else path(asked.dropped)
+        files = {name: next(path(dropped).iterdir()) for name, dropped in asked.parameter_files.items()}
+        return json_response(await to_thread.run_sync(self._backend.plan, asked, folder, files))
 
     async def start(self, request: Request) -> Response:
         await read_body(request, NoContent)

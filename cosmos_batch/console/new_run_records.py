@@ -27,9 +27,10 @@ class FormField(Model):
     """A parameter that can be set, as its JSON Schema describes it."""
 
     name: str
-    kind: Literal["number", "integer", "text", "choice", "switch"]
+    kind: Literal["number", "integer", "integers", "text", "choice", "switch", "file", "group"]
     help: str
-    choices: list[str] = Field(default_factory=list)
+    choices: list[str] = Field(default_factory=list, description="Of a choice; of a group, the names of its members")
+    fields: list["FormField"] = Field(default_factory=list, description="Of each member of a group")
     minimum: float | None = None
     maximum: float | None = None
 
@@ -51,6 +52,13 @@ class NewRun(Model):
     pipeline: str | None = Field(default=None, max_length=100)
     prompt: str | None = Field(default=None, max_length=65_536)
     parameters: dict[str, Any] = Field(default_factory=dict)
+    parameter_files: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="Ids of folders with one dropped file each, by the path of the parameter that names it, such as "
+        "controls.edge.path",
+    )
+    seeds: str | None = Field(default=None, max_length=1000, description="Such as 1,2,10-12; each makes one more item")
     max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     skip_invalid: bool = Field(default=False, description="Leave out what cannot be used, and go on")
 

@@ -1,6 +1,6 @@
 """What the console asks of a deployment about its runs. `cosmos_batch.cli.console` answers with the commands' code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -33,14 +33,17 @@ class RunBackend(Protocol):
     def compare(self, first: str, second: str, by: Literal["id", "input"]) -> ComparedRuns:
         """Return two runs side by side. Their items belong together by their ids, or by files and variants."""
 
-    def log(self, job: str) -> list[str]:
-        """Return the lines that a worker has logged about the job of an item."""
+    def log(self, run: str, job: str) -> list[str]:
+        """Return the lines that a worker has logged about the job of a run's item."""
 
     def form(self) -> NewRunForm:
         """Return what a new run can be made of."""
 
-    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
-        """Return what a run over S3 URIs and the files of a folder would take and cost."""
+    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+        """Return what a run over S3 URIs and the files of a folder would take and cost.
+
+        `parameter_files` are files of this machine, by the paths of the parameters that name them.
+        """
 
     def start(self, plan: str) -> Started:
         """Start a run as it was planned."""

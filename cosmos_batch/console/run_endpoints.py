@@ -12,7 +12,7 @@ from cosmos_batch.console.console import Console
 from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.console.responses import json_response, read_body
 from cosmos_batch.console.run_backend import RunBackend
-from cosmos_batch.console.run_records import LogLines, NoContent, ResumeRequest, RetryRequest
+from cosmos_batch.console.run_records import ComparedEnd, LogLines, NoContent, ResumeRequest, RetryRequest
 
 _RUNS = 50
 
@@ -48,15 +48,24 @@ class RunEndpoints:
 
     def compare(self, request: Request) -> Response:
         by: Literal["id", "input"] = "input" if request.query_params.get("by") == "input" else "id"
-        return json_response(self._backend.compare(request.path_params["run"], request.path_params["other"], by))
+        first, second = request.path_params["run"], request.path_params["other"]
+        compared = self._backend.compare(first, second, by)
+        firsts = self._with_rows(first, [pair.first for pair in compared.pairs])
+        seconds = self._with_rows(second, [pair.second for pair in compared.pairs])
+        pairs = [
+            pair.model_copy(update={"first": one, "second": other})
+            for pair, one, other in zip(compared.pairs, firsts, seconds, strict=True)
+        ]
+        return json_response(compared.model_copy(update={"pairs": pairs}))
 
     def log(self, request: Request) -> Response:
         """Return what a worker has logged about an item of a run."""
-        view = self._console.view(request.path_params["run"])
+        run = request.path_params["run"]
+        view = self._console.view(run)
         document = view.details.document(request.path_params["item"]) if view else None
         if document is None:
             raise HTTPException(404, "There is no such item, or not any more.")
-        return json_response(LogLines(lines=self._backend.log(document.job_id)))
+        return json_response(LogLines(lines=self._backend.log(run, document.job_id)))
 
     async def cancel(self, request: Request) -> Response:
         await read_body(request, NoContent)
@@ -71,6 +80,16 @@ class RunEndpoints:
     async def retry(self, request: Request) -> Response:
         body = await read_body(request, RetryRequest)
         return await to_thread.run_sync(self._retry, request.path_params["run"], body.selection)
+
+    def _with_rows(self, run: str, ends: list[ComparedEnd | None]) -> list[ComparedEnd | None]:
+        """Return the ends of a run's items with the rows of these, which are known when all of the run was read."""
+        view = self._console.view(run)
+        if view is None:
+            return ends
+        view.scan.wait()
+        numbers = view.index.numbers(end.item for end in ends if end)
+        rows = {item: view.index.row(number) for item, number in numbers.items()}
+        return [end and end.model_copy(update={"row": rows.get(end.item)}) for end in ends]
 
     def _retry(self, run: str, selection: ChosenDocuments | None) -> Response:
         view = self._console.view(run)

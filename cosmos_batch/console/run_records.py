@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cosmos_batch.console.records import ChosenDocuments
+from cosmos_batch.console.records import ChosenDocuments, Row
 from cosmos_batch.contract.base import Model
 
 Action = Literal["cancel", "resume", "retry"]
@@ -110,10 +110,12 @@ class LogLines(Model):
 
 
 class ComparedEnd(Model):
-    """How an item has ended in one of two runs: with an answer, or with the code of an error."""
+    """How an item has ended in one of two runs: with an answer, with files, or with the code of an error."""
 
+    item: str = Field(description="Its id in its run")
     answer: str | None
     error: str | None
+    row: Row | None = Field(default=None, description="Its row in the grid of its run, with its media")
 
 
 class ComparedPair(Model):

@@ -70,6 +70,7 @@ class Output(Model):
     uri: S3Uri
     size: int = Field(ge=0, description="Bytes")
     content_type: str
+    sha256: str | None = Field(default=None, description="Of a generated file's content; an earlier release lacks it")
 
 
 class Result(Model):

@@ -12,10 +12,12 @@ answered with its last item (decision 074).
 If a worker ends after step 2, whichever worker receives the message next repeats step 3.
 """
 
+import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from botocore.exceptions import ClientError
@@ -57,7 +59,7 @@ class Committer:
         job, inferred_at = delivery.job, now()
         body = outputs.document.encode()
         objects = [_output(job, job.document.key, len(body))]
-        objects += [_output(job, key, path.stat().st_size) for key, path in outputs.files.items()]
+        objects += [_generated_output(job, key, path) for key, path in outputs.files.items()]
         needed = f"dynamodb:UpdateItem on the state table and s3:PutObject on bucket {self.state_bucket}"
         with _refusals_as_failures(job, needed):
             self.documents.keep(job.job_id, attempt_id, body)
@@ -192,6 +194,12 @@ def _refusals_as_failures(job: Job, permissions: str) -> Iterator[None]:
 
 def _output(job: Job, key: str, size: int) -> Output:
     return Output(uri=S3Location(job.document.bucket, key).uri, size=size, content_type=content_type(key))
+
+
+def _generated_output(job: Job, key: str, path: Path) -> Output:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return _output(job, key, path.stat().st_size).model_copy(update={"sha256": digest})
 
 
 def _attempt_key(job: Job, attempt_id: str, number: int) -> str:

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.demo.media import sample_clip, sample_image
 from tests.console.test_browser import SIZE, serious, watched
@@ -40,7 +41,7 @@ def page(deployment: Deployment) -> Iterator[Page]:
     complaints: list[str] = []
     with (
         chromium() as browser,
-        console_of_runs(deployment, "") as console,
+        console_of_runs(RunDeployments(deployment), "") as console,
         serving(console) as url,
         watched(browser, url, complaints, accept_downloads=True) as page,
     ):

@@ -1,5 +1,6 @@
 """A generation from its message to its files in S3, on moto and with a generator engine without a model."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,6 +91,8 @@ def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatc
     assert [one["uri"] for one in outputs] == [
         f"s3://{ASSETS}/out/one{ending}" for ending in (".json", ".mp4", ".mp4.previewFile.gif", ".contactSheet.jpg")
     ]
+    made = hashlib.sha256(files[".mp4"].read_bytes()).hexdigest()
+    assert [one.get("sha256") for one in outputs[:2]] == [None, made]
     for one in outputs:
         head = bench.s3.head_object(Bucket=ASSETS, Key=one["uri"].removeprefix(f"s3://{ASSETS}/"))
         assert head["ContentType"] == one["contentType"] and head["Metadata"] == {"cosmos-batch-job": "one"}

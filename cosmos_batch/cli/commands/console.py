@@ -2,9 +2,9 @@
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.console.serving import serve
+from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 
 
 @click.command(cls=CosmosCommand, examples=["cosmos-batch console", "cosmos-batch console --port 8800 --no-browser"])
@@ -13,9 +13,11 @@ from cosmos_batch.cli.console.serving import serve
 def command(port: int, no_browser: bool) -> None:
     """Show the runs of the deployment, how far each is, and its answers; cancel, resume and retry them.
 
+    Runs of local clouds that were stopped are shown too.
+
     The page is served to this machine alone, with your own credentials, until Ctrl-C is pressed.
     """
     from cosmos_batch.cli.console.run_console import console_of_runs
 
-    with console_of_runs(deployments.find(), home="") as console:
+    with console_of_runs(find_run_deployments(), home="") as console:
         serve(console, "All runs", port, no_browser)

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.console.serving import serve
 from cosmos_batch.cli.errors import CliError, WrongCall, explain
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.stopped_clouds.lookup import is_no_cloud_of_aws_named, kept_here
+from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.contract.runs import RUN_ID
 
@@ -67,15 +66,10 @@ def _opened(name: str) -> "Console":
     from cosmos_batch.cli.console.run_console import console_of_runs
 
     try:
-        return console_of_runs(deployments.find(), name)
+        return console_of_runs(find_run_deployments(), name)
     except Exception as error:
         if (why := explain(error)) is None:
             raise
-        if is_no_cloud_of_aws_named() and kept_here().runs.has(name):
-            raise WrongCall(
-                f"{name} is a run of a local cloud that was stopped, and its input files were not kept.",
-                f"Read its answers: cosmos-batch runs export {name} --format jsonl --output answers.jsonl",
-            ) from error
         raise WrongCall(
             f"{name} is no folder and no file of this machine, and no run: {why}",
             "Name a folder with results, or a run.",

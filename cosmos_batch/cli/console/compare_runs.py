@@ -1,32 +1,20 @@
 """Two runs side by side, with the comparison of `cosmos-batch runs diff`."""
 
-import tempfile
-from contextlib import closing
 from itertools import islice
-from pathlib import Path
 
-from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.runs.comparison import SAME, ComparedItem, Difference, KeyKind, RunComparison
-from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.runs.comparison import SAME, ComparedItem, Difference, KeyKind, compared
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.console.run_records import ComparedEnd, ComparedPair, ComparedRuns
 
 _SHOWN = 500  # differences
 
 
-def compare_runs(deployment: Deployment, first: str, second: str, by: KeyKind) -> ComparedRuns:
+def compare_runs(first: StoredRun, second: StoredRun, by: KeyKind) -> ComparedRuns:
     """Return how many items two runs answer alike, and the first of those that they answer differently.
 
     Items belong together by their ids, or by their files and variants. Raises CliError where that is ambiguous.
     """
-    runs = [stored_run(deployment, run) for run in (first, second)]
-    requests = [run.request() for run in runs]
-    with_pipeline = all(len(request.pipelines) > 1 for request in requests)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        closing(RunComparison(Path(folder) / "runs.sqlite", by)) as comparison,
-    ):
-        comparison.add("first", runs[0].lines(), with_pipeline)
-        comparison.add("second", runs[1].lines(), with_pipeline)
+    with compared(first, second, by) as comparison:
         counts = comparison.counts()
         in_both = sum(number for change, number in counts.items() if not change.startswith("only in"))
         return ComparedRuns(
@@ -47,4 +35,4 @@ def _pair(difference: Difference) -> ComparedPair:
 
 
 def _end(end: ComparedItem | None) -> ComparedEnd | None:
-    return None if end is None else ComparedEnd(answer=end.answer, error=end.error)
+    return None if end is None else ComparedEnd(item=end.id, answer=end.answer, error=end.error)

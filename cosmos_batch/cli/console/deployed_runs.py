@@ -1,6 +1,6 @@
-"""Answers what the console asks about the runs of a deployment, with the code of the commands on runs."""
+"""Answers what the console asks about runs, with the code of the commands on runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -9,7 +9,6 @@ import click
 
 from cosmos_batch.cli.console.compare_runs import compare_runs
 from cosmos_batch.cli.console.live_run import LiveRuns
-from cosmos_batch.cli.console.run_form import run_form
 from cosmos_batch.cli.console.run_lines import actions_of, run_line
 from cosmos_batch.cli.console.run_planner import RunPlanner
 from cosmos_batch.cli.deployment import Deployment
@@ -19,7 +18,8 @@ from cosmos_batch.cli.runs.executions import cancel_run, resume_run
 from cosmos_batch.cli.runs.inputs import WrongInputs
 from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
-from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments, kept_run_ended
 from cosmos_batch.cli.worker_log import worker_events
 from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
 from cosmos_batch.console.run_backend import RefusalError
@@ -35,70 +35,94 @@ CANCELLED = Error(
 
 
 class DeployedRuns:
-    """The runs of a deployment, reached with the person's own credentials."""
+    """The runs of a cloud, reached with the person's own credentials, and those that stopped local clouds have left."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
-        self._live = LiveRuns(deployment)
-        self._new = RunPlanner(deployment)
+    def __init__(self, deployments: RunDeployments) -> None:
+        self._deployments = deployments
+        self._live = LiveRuns()
+        self._new = None if deployments.cloud is None else RunPlanner(deployments.cloud)
 
     def runs(self, limit: int) -> RunList:
         with refusals():
-            rows = list(islice(self._deployment.runs.list(), limit + 1))
-            states = [quick_run_snapshot(self._deployment, row) for row in rows[:limit]]
-            return RunList(runs=[run_line(state) for state in states], has_more=len(rows) > limit)
+            found = list(islice(self._deployments.list(), limit + 1))
+            states = [quick_run_snapshot(deployment, row) for deployment, row in found[:limit]]
+            return RunList(runs=[run_line(state) for state in states], has_more=len(found) > limit)
 
     def overview(self, run: str) -> RunOverview:
         with refusals():
-            state = read_run_snapshot(self._deployment, run)
-            objects = stored_run(self._deployment, run)
+            deployment = self._deployments.having(run)
+            state = read_run_snapshot(deployment, run)
+            objects = self._stored(run)
             request = objects.request()
             summary = objects.summary() if state.over else None
             return RunOverview(
                 run=run_line(state),
                 prompt=request.prompt or "",
                 quantiles=summary.seconds_quantiles if summary else {},
-                actions=actions_of(state),
-                live=None if state.over or state.row is None else self._live.look(state),
+                actions=actions_of(state) if deployment.is_alive else [],
+                live=None if state.over or state.row is None else self._live.look(deployment, state),
             )
 
     def cancel(self, run: str) -> None:
         with refusals():
-            if read_run_snapshot(self._deployment, run).row is None:
+            deployment = self._alive(run)
+            if read_run_snapshot(deployment, run).row is None:
                 raise WrongCall(f"{run} has not begun.", "Resume it, or leave it: it costs nothing.")
-            cancel_run(self._deployment, run, CANCELLED)
+            cancel_run(deployment, run, CANCELLED)
 
     def resume(self, run: str, max_dollars: float | None) -> None:
         with refusals():
-            resume_run(self._deployment, run, max_dollars)
+            resume_run(self._alive(run), run, max_dollars)
 
     def retry(self, run: str, items: Sequence[str]) -> Started:
         with refusals():
-            new, count = retry_run(self._deployment, run, codes=(), items=items)
+            new, count = retry_run(self._alive(run), run, codes=(), items=items)
             return Started(run=new, items=count)
 
     def compare(self, first: str, second: str, by: KeyKind) -> ComparedRuns:
         with refusals():
-            return compare_runs(self._deployment, first, second, by)
+            return compare_runs(self._stored(first), self._stored(second), by)
 
-    def log(self, job: str) -> list[str]:
+    def log(self, run: str, job: str) -> list[str]:
         with refusals():
-            row = self._deployment.jobs.get(job) if job else None
+            deployment = self._deployments.having(run)
+            if not deployment.is_alive:
+                raise WrongCall("The logs of a local cloud that was stopped are not kept.", "Start the run again.")
+            row = deployment.jobs.get(job) if job else None
             if row is None or row.worker is None:
                 raise WrongCall("No worker has taken this item: it was refused before.", "Read its error.")
-            lines = (str(event["message"]) for event in worker_events(self._deployment, row.worker))
+            lines = (str(event["message"]) for event in worker_events(deployment, row.worker))
             return [line for line in lines if job in line][-LOG_LINES:]
 
     def form(self) -> NewRunForm:
-        return run_form(self._deployment)
-
-    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
         with refusals():
-            return self._new.plan(asked, dropped)
+            return self._planner().form()
+
+    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+        with refusals():
+            return self._planner().plan(asked, dropped, parameter_files)
 
     def start(self, plan: str) -> Started:
         with refusals():
-            return self._new.start(plan)
+            return self._planner().start(plan)
+
+    def _stored(self, run: str) -> StoredRun:
+        return stored_run(self._deployments.having(run), run)
+
+    def _alive(self, run: str) -> Deployment:
+        """Return the deployment that has a run. Raises WrongCall where its cloud was stopped."""
+        deployment = self._deployments.having(run)
+        if not deployment.is_alive:
+            raise kept_run_ended(run)
+        return deployment
+
+    def _planner(self) -> RunPlanner:
+        if self._new is None:
+            raise WrongCall(
+                "No cloud answers, so that no run can be started.",
+                'Start one and open the console again: eval "$(cosmos-batch local up --export)"',
+            )
+        return self._new
 
 
 @contextmanager

@@ -19,17 +19,16 @@ _SINCE = {"READY": "modelLoaded", "STARTING": "started"}  # the stage in which a
 class LiveRuns:
     """Looks at runs that go on, and measures the rate of each from one look to the next."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
+    def __init__(self) -> None:
         self._lock = Lock()
         self._paces: dict[str, ItemRate] = {}
 
-    def look(self, state: RunSnapshot) -> RunActivity:
-        """Return what happens in a run that has begun and is not over."""
+    def look(self, deployment: Deployment, state: RunSnapshot) -> RunActivity:
+        """Return what happens in a run of a deployment that has begun and is not over."""
         assert state.row is not None, "it has begun"
         counts, rate = state.counts, self._rate(state)
-        workers = [worker for pipeline in state.row.pipelines for worker in self._workers(pipeline)]
-        blockers = [blocker for pipeline in state.row.pipelines for blocker in self._blockers(pipeline)]
+        workers = [worker for pipeline in state.row.pipelines for worker in _workers(deployment, pipeline)]
+        blockers = [blocker for pipeline in state.row.pipelines for blocker in _blockers(deployment, pipeline)]
         left = counts.items - counts.done
         return RunActivity(
             items_per_second=rate,
@@ -51,33 +50,35 @@ class LiveRuns:
             pace.add(time.time(), state.counts.done - state.counts.reused)
             return pace.per_second
 
-    def _workers(self, pipeline: str) -> list[WorkerLine]:
-        rows = [row for row in self._deployment.workers(pipeline).list() if row.state != "ENDED"]
-        return [
-            WorkerLine(
-                id=row.worker,
-                pipeline=pipeline,
-                doing=WORKER_STATES[row.state],
-                since=_since(row),
-                completed=row.completed,
-            )
-            for row in rows
-        ]
 
-    def _blockers(self, pipeline: str) -> list[Blocker]:
-        failure = find_worker_failure(self._deployment.workers(pipeline))
-        if failure is None:
-            return []
-        error = failure.error
-        return [
-            Blocker(
-                pipeline=pipeline,
-                code=error.code,
-                message=error.message,
-                remedy=error.remedy,
-                next_try=failure.next_try,
-            )
-        ]
+def _workers(deployment: Deployment, pipeline: str) -> list[WorkerLine]:
+    rows = [row for row in deployment.workers(pipeline).list() if row.state != "ENDED"]
+    return [
+        WorkerLine(
+            id=row.worker,
+            pipeline=pipeline,
+            doing=WORKER_STATES[row.state],
+            since=_since(row),
+            completed=row.completed,
+        )
+        for row in rows
+    ]
+
+
+def _blockers(deployment: Deployment, pipeline: str) -> list[Blocker]:
+    failure = find_worker_failure(deployment.workers(pipeline))
+    if failure is None:
+        return []
+    error = failure.error
+    return [
+        Blocker(
+            pipeline=pipeline,
+            code=error.code,
+            message=error.message,
+            remedy=error.remedy,
+            next_try=failure.next_try,
+        )
+    ]
 
 
 def _since(row: WorkerRow) -> str | None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.cli.console.run_documents import document_of_line, with_whole_document
-from cosmos_batch.cli.console.s3_media import MediaFinder, S3Media
+from cosmos_batch.cli.console.s3_media import MediaFinder
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
-from cosmos_batch.console.collection import Entry, Progress, Removed
+from cosmos_batch.console.collection import Entry, MediaFile, Progress, Removed
 from cosmos_batch.console.documents import SIZE_LIMIT, Document, NamedMedia
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS
 from cosmos_batch.contract.runs import ResultLine, RunRequest
@@ -36,8 +36,8 @@ class RunCollection:
 
     @property
     def grows(self) -> bool:
-        """Return True: a run that has ended may be resumed, and its shards are then written anew."""
-        return True
+        """Return whether a cloud has the run: one that has ended may be resumed; its shards are then written anew."""
+        return self._deployment.is_alive
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
         listed = dict(self._listed())
@@ -70,7 +70,7 @@ class RunCollection:
         is_media = extension(location.key) in EXTENSIONS
         return named.uri if is_media and allowed(location, self._roots) else None
 
-    def media(self, place: str) -> S3Media | None:
+    def media(self, place: str) -> MediaFile | None:
         return self._find_media(parse_uri(place))
 
     @cached_property

@@ -13,7 +13,7 @@ from cosmos_batch.contract.tasks import TASKS
 
 _KINDS = {"number": "number", "integer": "integer", "boolean": "switch", "string": "text"}
 _ELSEWHERE = {"task"}  # has a place of its own in the form
-_FILES = {"actionPath"}  # files are named on the command line
+_FILES = {"actionPath", "path"}
 
 
 def run_form(deployment: Deployment) -> NewRunForm:
@@ -28,19 +28,31 @@ def run_form(deployment: Deployment) -> NewRunForm:
 
 
 def form_fields(model: type[BaseModel]) -> list[FormField]:
-    """Return the parameters of a model that a form can take: numbers, texts, choices and switches."""
-    properties: dict[str, Any] = model.model_json_schema()["properties"]
-    fields = (_field(name, schema) for name, schema in properties.items() if name not in _ELSEWHERE | _FILES)
+    """Return the parameters of a model that a form can take; the command line takes the others too."""
+    schema = model.model_json_schema()
+    return _fields(schema, schema.get("$defs", {}))
+
+
+def _fields(schema: dict[str, Any], definitions: dict[str, Any]) -> list[FormField]:
+    properties: dict[str, Any] = schema["properties"]
+    fields = (_field(name, one, definitions) for name, one in properties.items() if name not in _ELSEWHERE)
     return [field for field in fields if field is not None]
 
 
-def _field(name: str, schema: dict[str, Any]) -> FormField | None:
-    """Return the field of a parameter; None for objects and lists, which the command line takes."""
-    options = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
-    value = options[0]
+def _field(name: str, schema: dict[str, Any], definitions: dict[str, Any]) -> FormField | None:
+    """Return the field of a parameter; None for one that no field can take."""
+    value = next(one for one in schema.get("anyOf", [schema]) if one.get("type") != "null")
     help_text = str(schema.get("description", ""))
+    if name in _FILES:
+        return FormField(name=name, kind="file", help=help_text)
     if "enum" in value:
         return FormField(name=name, kind="choice", help=help_text, choices=[str(one) for one in value["enum"]])
+    if value.get("type") == "array" and value["items"].get("type") == "integer":
+        return FormField(name=name, kind="integers", help=help_text)
+    if "propertyNames" in value:
+        of_each = definitions[value["additionalProperties"]["$ref"].rpartition("/")[2]]
+        keys = value["propertyNames"]["enum"]
+        return FormField(name=name, kind="group", help=help_text, choices=keys, fields=_fields(of_each, definitions))
     kind: Any = _KINDS.get(str(value.get("type")))
     if kind is None:
         return None

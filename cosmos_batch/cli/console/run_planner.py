@@ -4,24 +4,28 @@ import json
 import secrets
 import shlex
 import shutil
-import tempfile
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.commands.runs.start import command
-from cosmos_batch.cli.console.run_form import form_fields
+from cosmos_batch.cli.console.run_form import form_fields, run_form
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.checkup import check_up, finding_lines
 from cosmos_batch.cli.doctor.findings import Verdict
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.options import flag
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
+from cosmos_batch.cli.runs.inputs import InputCounts
+from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.run_request import read_run_spec
-from cosmos_batch.console.new_run_records import NewRun, PlanShown
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
 from cosmos_batch.console.run_records import Started
 from cosmos_batch.contract.parameters import NAMES, Parameters
 
@@ -31,8 +35,15 @@ _OF_COMMAND = ("yes", "follow", "as_json", "quiet", "verbose")  # options of `ru
 
 @dataclass(frozen=True)
 class _Plan:
+    """A run that can be started, the folder of its dropped files, and the uploads of files that parameters name."""
+
     planned: PlannedRun
     dropped: Path | None
+    files: LocalUploads
+
+    def close(self) -> None:
+        self.planned.close()
+        self.files.close()
 
 
 class RunPlanner:
@@ -43,28 +54,33 @@ class RunPlanner:
         self._lock = Lock()
         self._plans: dict[str, _Plan] = {}
 
-    def plan(self, asked: NewRun, dropped: Path | None) -> PlanShown:
+    def form(self) -> NewRunForm:
+        """Return what a run of this deployment can be made of."""
+        return run_form(self._deployment)
+
+    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
         """Plan a run over S3 URIs and the files of a folder. Raises WrongCall, or Failure."""
-        with tempfile.TemporaryDirectory() as scratch:
-            arguments = _arguments(asked, Path(scratch))
-            sources = [*_checked_sources(asked.sources), *([str(dropped)] if dropped else [])]
-            options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
-            for name in _OF_COMMAND:
-                options.pop(name, None)
-            planned = plan_run(self._deployment, read_run_spec(self._deployment, options.pop("sources"), options))
+        files = LocalUploads(self._deployment.clients("s3"), self._deployment.asset_roots)
+        places = {name: _place(files, path) for name, path in parameter_files.items()}
+        arguments = _arguments(asked.model_copy(update={"parameters": _with_files(asked.parameters, places)}))
+        sources = [*_checked_sources(asked.sources), *([str(dropped)] if dropped else [])]
+        options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
+        for name in _OF_COMMAND:
+            options.pop(name, None)
+        planned = plan_run(self._deployment, read_run_spec(self._deployment, options.pop("sources"), options))
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)
         plan = secrets.token_hex(8)
         with self._lock:
             for earlier in self._plans.values():
-                earlier.planned.close()
-            self._plans = {plan: _Plan(planned, dropped)}
+                earlier.close()
+            self._plans = {plan: _Plan(planned, dropped, files)}
         return PlanShown(
             id=plan,
             lines=list(plan_lines(planned.request.id, planned.estimate)),
             dollars=planned.estimate.dollars,
             items=planned.estimate.items,
-            command=_typed(asked, arguments, dropped),
+            command=_typed(arguments, asked.sources, dropped, {parameter_files[name]: places[name] for name in places}),
             findings=[line for one in findings if one.verdict != Verdict.OK for line in finding_lines(one)],
         )
 
@@ -77,9 +93,10 @@ class RunPlanner:
         run = kept.planned.request.id
         try:
             check_is_new(self._deployment, run)
+            kept.files.upload()
             kept.planned.write()
         finally:
-            kept.planned.close()
+            kept.close()
         begin_run(self._deployment, run)
         if kept.dropped is not None:
             shutil.rmtree(kept.dropped, ignore_errors=True)
@@ -94,7 +111,25 @@ def _checked_sources(sources: list[str]) -> list[str]:
     return sources
 
 
-def _arguments(asked: NewRun, scratch: Path) -> list[str]:
+def _place(files: LocalUploads, path: Path) -> str:
+    """Return the URI that a file will have once it is uploaded."""
+    [listed] = files.files([path], InputCounts())
+    return str(listed.item.input)
+
+
+def _with_files(parameters: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters with the URIs of files at paths such as `controls.edge.path`."""
+    named = deepcopy(parameters)
+    for path, uri in places.items():
+        *above, name = path.split(".")
+        target = named
+        for one in above:
+            target = target.setdefault(one, {})
+        target[name] = uri
+    return named
+
+
+def _arguments(asked: NewRun) -> list[str]:
     """Return the arguments of `runs start` that ask for the same. Raises WrongCall for an unknown parameter."""
     arguments = [] if asked.pipeline is None else [f"--pipeline={asked.pipeline}"]
     if asked.prompt:
@@ -104,13 +139,11 @@ def _arguments(asked: NewRun, scratch: Path) -> list[str]:
         arguments.append(f"--max-dollars={asked.max_dollars:g}")
     if asked.skip_invalid:
         arguments.append("--skip-invalid")
+    if asked.seeds:
+        arguments.append(f"--seeds={asked.seeds}")
     pipeline = pipeline_named(asked.pipeline) if asked.pipeline else None
     if pipeline is not None and pipeline.surface == "generator":
-        if asked.parameters:
-            made = scratch / "parameters.json"
-            made.write_text(json.dumps(asked.parameters), encoding="utf-8")
-            arguments.append(f"--parameters={made}")
-        return arguments
+        return [*arguments, f"--parameters={json.dumps(asked.parameters)}"] if asked.parameters else arguments
     return [*arguments, *(_argument(name, value) for name, value in asked.parameters.items())]
 
 
@@ -123,10 +156,14 @@ def _argument(name: str, value: object) -> str:
     return f"{option}={value}"
 
 
-def _typed(asked: NewRun, arguments: list[str], dropped: Path | None) -> str:
-    """Return the command as a person would type it, with the names of dropped files alone."""
+def _typed(arguments: list[str], sources: list[str], dropped: Path | None, copied: Mapping[Path, str]) -> str:
+    """Return the commands as a person would type them, with the names of dropped files alone."""
     files = sorted(path.name for path in dropped.iterdir()) if dropped else []
-    shown = [
-        "--parameters=parameters.json" if argument.startswith("--parameters=") else argument for argument in arguments
-    ]
-    return shlex.join(["cosmos-batch", "runs", "start", *shown, *asked.sources, *files])
+    start = ["cosmos-batch", "runs", "start", *arguments, *sources, *map(_as_file, files)]
+    copies = [["aws", "s3", "cp", _as_file(path.name), uri] for path, uri in copied.items()]
+    return " && ".join(map(shlex.join, [*copies, start]))
+
+
+def _as_file(name: str) -> str:
+    """Return a file's name as a command line takes it: one that begins with a hyphen is no option."""
+    return f"./{name}" if name.startswith("-") else name

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from cosmos_batch.cli.runs.header_sample import RangeReader
+from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.kept_files import KeptFiles
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import S3Location
@@ -94,4 +95,4 @@ class S3MediaFinder:
         return S3Media(self._s3, location, head["ETag"], head["ContentLength"], self._kept)
 
 
-MediaFinder = Callable[[S3Location], S3Media | None]
+MediaFinder = Callable[[S3Location], MediaFile | None]

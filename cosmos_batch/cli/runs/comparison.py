@@ -2,12 +2,15 @@
 
 import json
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 
 KeyKind = Literal["id", "input"]
@@ -18,9 +21,9 @@ SAME, FAILS_IN_BOTH = "same", "fails in both"
 
 _TABLE = """
 CREATE TABLE items (
-    key TEXT PRIMARY KEY, id TEXT, input TEXT,
-    first INTEGER, first_answer TEXT, first_error TEXT, first_compared TEXT,
-    second INTEGER, second_answer TEXT, second_error TEXT, second_compared TEXT
+    key TEXT PRIMARY KEY, input TEXT,
+    first TEXT, first_answer TEXT, first_error TEXT, first_compared TEXT,
+    second TEXT, second_answer TEXT, second_error TEXT, second_compared TEXT
 ) WITHOUT ROWID
 """
 _VIEW = """
@@ -38,8 +41,9 @@ FROM items
 
 @dataclass(frozen=True)
 class ComparedItem:
-    """The end of an item in one of the two compared runs: an answer, or the code of an error."""
+    """The end of an item in one of the two compared runs: an answer, files, or the code of an error."""
 
+    id: str
     answer: str | None
     error: str | None
 
@@ -78,15 +82,15 @@ class RunComparison:
         Raises CliError where two items of the run have the same key.
         """
         insert = f"""
-            INSERT INTO items (key, id, input, {side}, {side}_answer, {side}_error, {side}_compared)
-            VALUES (?, ?, ?, 1, ?, ?, ?)
-            ON CONFLICT (key) DO UPDATE SET {side} = 1, {side}_answer = excluded.{side}_answer,
+            INSERT INTO items (key, input, {side}, {side}_answer, {side}_error, {side}_compared)
+            VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (key) DO UPDATE SET {side} = excluded.{side}, {side}_answer = excluded.{side}_answer,
             {side}_error = excluded.{side}_error, {side}_compared = excluded.{side}_compared WHERE {side} IS NULL
         """  # noqa: S608 - `side` is one of two words
         with self._database:
             for line in lines:
                 error = line.error and line.error.code
-                values = (_key(line, self._by, with_pipeline), line.id, line.input, line.answer, error, _compared(line))
+                values = (_key(line, self._by, with_pipeline), line.input, line.id, line.answer, error, _compared(line))
                 if self._database.execute(insert, values).rowcount == 0:
                     raise _ambiguous(line, self._by)
 
@@ -97,18 +101,33 @@ class RunComparison:
     def differences(self) -> Iterator[Difference]:
         """Yield the items that differ, in the order of their keys."""
         rows = self._database.execute(
-            "SELECT id, input, change, first, first_answer, first_error, second, second_answer, second_error "
+            "SELECT input, change, first, first_answer, first_error, second, second_answer, second_error "
             "FROM compared WHERE change NOT IN (?, ?) ORDER BY key",
             (SAME, FAILS_IN_BOTH),
         )
-        for item, uri, change, first, first_answer, first_error, second, second_answer, second_error in rows:
+        for uri, change, first, first_answer, first_error, second, second_answer, second_error in rows:
             yield Difference(
-                id=item,
+                id=first or second,
                 input=uri,
                 change=change,
-                first=ComparedItem(first_answer, first_error) if first else None,
-                second=ComparedItem(second_answer, second_error) if second else None,
+                first=ComparedItem(first, first_answer, first_error) if first else None,
+                second=ComparedItem(second, second_answer, second_error) if second else None,
             )
+
+
+@contextmanager
+def compared(first: StoredRun, second: StoredRun, by: KeyKind) -> Iterator[RunComparison]:
+    """Compare two runs. Raises CliError where one of them does not exist, or items cannot be told apart."""
+    requests = [run.request() for run in (first, second)]
+    # Several pipelines answer an item each; one against another is a comparison of models.
+    with_pipeline = all(len(request.pipelines) > 1 for request in requests)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(RunComparison(Path(folder) / "runs.sqlite", by)) as comparison,
+    ):
+        comparison.add("first", first.lines(), with_pipeline)
+        comparison.add("second", second.lines(), with_pipeline)
+        yield comparison
 
 
 def _key(line: ResultLine, by: KeyKind, with_pipeline: bool) -> str:
@@ -117,10 +136,14 @@ def _key(line: ResultLine, by: KeyKind, with_pipeline: bool) -> str:
 
 
 def _compared(line: ResultLine) -> str | None:
-    """Return what is compared of an answer: its data, or its text; None for files, whose names always differ."""
+    """Return what is compared of an answer: its data, its text, or the contents of the files that were generated."""
     if line.data is not None:
         return json.dumps(line.data, sort_keys=True)
-    return None if line.answer is None else line.answer.strip()
+    if line.answer is not None:
+        return line.answer.strip()
+    # The first output is the document, which has times. A URI, of which no two items have the same, stands for a
+    # content that an earlier release has not recorded.
+    return json.dumps([output.sha256 or output.uri for output in line.outputs[1:]])
 
 
 def _ambiguous(line: ResultLine, by: KeyKind) -> CliError:

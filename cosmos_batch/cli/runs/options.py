@@ -26,7 +26,8 @@ def run_options(function: Decorated) -> Decorated:
         option("--include", metavar="PATTERN", multiple=True, section=INPUTS,
                help="Take only files whose paths fit, such as '*/front.mp4'. May be given again."),
         option("--parameters", "parameters_file", metavar="FILE", type=click.Path(),
-               help="Read parameters from this JSON file, by their names in docs/reasoner.md or docs/generator.md."),
+               help="Read parameters from this JSON file, by their names in docs/reasoner.md or docs/generator.md; "
+               "or from this text, if it begins with {."),
         option("--seeds", metavar="LIST", help="Ask everything with each of these seeds, such as 1,2,10-12."),
         option("--pipeline", "pipelines", metavar="ID", multiple=True,
                help="Such as cosmos-reason2-2b; default: the smallest one enabled. Several answer everything each."),

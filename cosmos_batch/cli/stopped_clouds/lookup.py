@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from cosmos_batch.cli.runs.stored_run import no_such_run
 from cosmos_batch.cli.stopped_clouds.jobs import KeptJobs
 from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.cli.stopped_clouds.runs import KeptRuns
+from cosmos_batch.state import RunRow
 
 
 @dataclass(frozen=True)
@@ -59,45 +61,63 @@ def find_with_kept() -> tuple[Deployment | None, Kept | None]:
     try:
         return deployments.find(), kept if _is_local_cloud_named() else None
     except (BotoCoreError, CliError):
-        if not kept.folder.is_dir() or not is_no_cloud_of_aws_named():
+        if not kept.folder.is_dir() or not _is_no_cloud_of_aws_named():
             raise
         inform("No cloud answers. This is what local clouds that were stopped have left.")
         return None, kept
 
 
+@dataclass(frozen=True)
+class RunDeployments:
+    """The deployments that have runs: the cloud at which the shell points, and one for each run that was kept."""
+
+    cloud: Deployment | None
+    kept: Kept | None = None
+
+    def having(self, run: str) -> Deployment:
+        """Return the deployment that has a run: the kept one, or else the cloud, which may not have it either.
+
+        Raises CliError where no cloud answers and the run was not kept.
+        """
+        if self.kept and self.kept.runs.has(run):
+            return self.kept.runs.deployment(run)
+        if self.cloud is None:
+            raise no_such_run(run)
+        return self.cloud
+
+    def list(self) -> Iterator[tuple[Deployment, RunRow]]:
+        """Yield the runs of the cloud, and then those that were kept, the latest of each first."""
+        if self.cloud:
+            yield from ((self.cloud, row) for row in self.cloud.runs.list())
+        if self.kept:
+            yield from ((self.kept.runs.deployment(row.id), row) for row in self.kept.runs.list())
+
+
+def find_run_deployments() -> RunDeployments:
+    """Return the deployments that have runs. Raises what `deployments.find` raises where there is none."""
+    return RunDeployments(*find_with_kept())
+
+
 def find_with_run(run: str) -> Deployment:
-    """Return the deployment that has a run: the kept one, or else that at which the shell points.
-
-    Raises CliError where no cloud answers and the run was not kept.
-    """
-    [deployment] = find_with_runs(run)
-    return deployment
-
-
-def find_with_runs(*runs: str) -> list[Deployment]:
-    """Return for each run the deployment that has it, as `find_with_run` does, and look for a cloud once."""
-    deployment, kept = find_with_kept()
-    return [_deployment_with(run, deployment, kept) for run in runs]
-
-
-def _deployment_with(run: str, deployment: Deployment | None, kept: Kept | None) -> Deployment:
-    if kept and kept.runs.has(run):
-        return kept.runs.deployment(run)
-    if deployment is None:
-        raise no_such_run(run)
-    return deployment
+    """Return the deployment that has a run. Raises CliError where no cloud answers and the run was not kept."""
+    return find_run_deployments().having(run)
 
 
 def refuse_kept_run(run: str) -> None:
     """Raise WrongCall where the shell points at a local cloud, and a run of this name is kept from an earlier one."""
     if _is_local_cloud_named() and kept_here().runs.has(run):
-        raise WrongCall(
-            f"{run} is a run of a local cloud that was stopped. It can be read, and cannot go on.",
-            "Start a run under another name: cosmos-batch runs start --name NAME",
-        )
+        raise kept_run_ended(run)
 
 
-def is_no_cloud_of_aws_named() -> bool:
+def kept_run_ended(run: str) -> WrongCall:
+    """Return the error of asking a run to go on that a stopped local cloud has left."""
+    return WrongCall(
+        f"{run} is a run of a local cloud that was stopped. It can be read, and cannot go on.",
+        "Start a run under another name: cosmos-batch runs start --name NAME",
+    )
+
+
+def _is_no_cloud_of_aws_named() -> bool:
     """Return whether the shell points at a local cloud or at none, so that what was kept may be meant."""
     names = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
     return _is_local_cloud_named() or not any(os.environ.get(name) for name in names)

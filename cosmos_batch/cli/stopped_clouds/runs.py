@@ -24,6 +24,7 @@ STOPPED = Error(
     remedy="Start the run again, in another local cloud.",
 )
 END_SECONDS = 60.0  # after which a run is kept as far as it is
+INPUT_BYTES = 512 << 20  # of the first input files of a run, which are kept; the others are left out
 _POLL_SECONDS = 0.3
 
 
@@ -41,7 +42,9 @@ class KeptRuns:
             objects = stored_run(deployment, row.id)
             keys = _keys(deployment, row.id)
             written = [S3Location(deployment.state_bucket, key).uri for key in keys]
-            self.objects.keep(deployment.clients("s3"), [*written, *_made_by_items(objects)])
+            s3 = deployment.clients("s3")
+            self.objects.keep(s3, [*written, *_made_by_items(objects)])
+            self.objects.keep(s3, _inputs(objects), missing_ok=True)
             record = {
                 "run": _ended(row).model_dump(mode="json", by_alias=True),
                 "shards": [
@@ -50,6 +53,7 @@ class KeptRuns:
                 ],
                 "bucket": deployment.state_bucket,
                 "keys": keys,
+                "roots": deployment.asset_roots,
             }
             write_record(self.folder, row.id, record)
             count += 1
@@ -70,7 +74,7 @@ class KeptRuns:
         objects = replace(self.objects, listed=tuple(record["keys"]))
         return _KeptDeployment(
             lambda _: objects,
-            asset_roots=[],
+            asset_roots=record.get("roots", []),  # an earlier release has not kept them
             state_machine_arn="",
             state_table="",
             state_bucket=record["bucket"],
@@ -130,6 +134,19 @@ def _made_by_items(objects: StoredRun) -> Iterator[str]:
     for line in objects.lines():
         written = {output.uri for output in line.outputs} | ({line.document} if line.document else set())
         yield from sorted(written)
+
+
+def _inputs(objects: StoredRun) -> Iterator[str]:
+    """Yield the URIs of a run's input files, each once, until they have INPUT_BYTES together."""
+    total, seen = 0, set[str]()
+    for item in (item for ref in objects.shards() for item in objects.items_of(ref.shard)):
+        if item.input is None or item.size is None or item.input in seen:
+            continue
+        total += item.size
+        if total > INPUT_BYTES:
+            return
+        seen.add(item.input)
+        yield item.input
 
 
 def _ended(row: RunRow) -> RunRow:

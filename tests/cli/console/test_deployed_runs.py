@@ -142,6 +142,8 @@ def test_two_runs_side_by_side(open_run: OpenRun, deployment: Deployment) -> Non
     assert found["counts"] == counts and found["agreement"] == pytest.approx(1 / 3)
     pairs = {pair["item"]: pair for pair in found["pairs"]}
     assert (pairs["b"]["first"]["answer"], pairs["b"]["second"]["answer"]) == ("It rains.", "It snows.")
+    shown = pairs["b"]["second"]["row"]
+    assert (shown["item"], shown["name"], shown["poster"]) == ("b", "b", None)
     assert pairs["c"]["first"]["error"] == "InvalidInput" and pairs["d"]["second"] is None
     missing = open_run("").get("/api/runs/one/compared/none")
     assert missing.status_code == 409 and "There is no run none here." in missing.json()["message"]

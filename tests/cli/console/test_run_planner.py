@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from cosmos_batch.cli.commands.runs.start import command as start
 from cosmos_batch.cli.console.run_form import form_fields
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.run_request import read_run_spec
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.contract.s3 import parse_uri
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.cli.console.conftest import OpenRun
 from tests.support import media_files
@@ -26,6 +30,17 @@ def plan(client: TestClient, **asked: object) -> dict[str, object]:
     answer = client.post("/api/plans", json={"pipeline": PIPELINE, "prompt": "What happens?", **asked})
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
+
+
+def typed(deployment: Deployment, shown: object, run: str) -> RunRequest:
+    """Parse the command that the page shows as the command line does, and return what it asks, with the id of a run."""
+    arguments = shlex.split(str(shown).rpartition(" && ")[2])
+    assert arguments[:3] == ["cosmos-batch", "runs", "start"]
+    options = dict(start.make_context("start", arguments[3:]).params)
+    for name in ("yes", "follow", "as_json", "quiet", "verbose"):
+        options.pop(name, None)
+    request = read_run_spec(deployment, options.pop("sources"), options).request
+    return request.model_copy(update={"id": run, "origin": None})
 
 
 def test_the_form_has_the_parameters_of_the_schemas_with_help_and_limits(client: TestClient) -> None:
@@ -48,7 +63,55 @@ def test_each_number_text_choice_and_switch_of_a_schema_is_in_the_form(model: ty
         and {one.get("type") for one in schema.get("anyOf", [schema])} & {"number", "integer", "boolean", "string"}
         and schema.get("anyOf", [schema])[0].get("type") not in ("object", "array")
     }
-    assert scalar - {"task", "actionPath"} == {field.name for field in form_fields(model)}
+    found = {field.name for field in form_fields(model)}
+    assert scalar - {"task"} == found - {"conditionFrames", "controls"}
+
+
+def test_the_form_of_generators_takes_control_videos_and_lists_of_frames() -> None:
+    fields = {field.name: field for field in form_fields(GenerationParameters)}
+    assert (fields["actionPath"].kind, fields["conditionFrames"].kind) == ("file", "integers")
+    controls = fields["controls"]
+    assert (controls.kind, controls.choices) == ("group", ["edge", "blur", "depth", "seg", "wsm"])
+    assert [(field.name, field.kind) for field in controls.fields] == [
+        ("path", "file"), ("weight", "number"), ("strength", "choice"),
+    ]  # fmt: skip
+
+
+def test_a_generation_follows_a_dropped_control_and_the_command_does_the_same(
+    open_run: OpenRun, deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment.pipelines.append("cosmos3-nano")
+    client = open_run("")
+    control = media_files.video(tmp_path / "edges of it.mp4")
+    clip = media_files.video(tmp_path / "clip.mp4")
+    folders = [
+        client.post("/api/dropped", params={"name": path.name}, content=path.read_bytes()).json()["folder"]
+        for path in (control, clip)
+    ]
+    parameters = {"mode": "transfer", "steps": 8, "controls": {"edge": {"weight": 0.5}, "blur": {"strength": "low"}}}
+    made = plan(
+        client,
+        pipeline="cosmos3-nano",
+        prompt="The same, at night.",
+        dropped=folders[1],
+        parameters=parameters,
+        parameterFiles={"controls.edge.path": folders[0]},
+        seeds="1,3-4",
+    )
+    assert made["items"] == 3
+    s3 = deployment.clients("s3")
+    assert "Contents" not in s3.list_objects_v2(Bucket="assets"), "a plan uploads nothing"
+    run = client.post(f"/api/plans/{made['id']}/start", json={}).json()["run"]
+    request = stored_run(deployment, run).request()
+    controls = request.generation.controls if request.generation else None
+    assert controls is not None and controls["edge"].weight == 0.5 and controls["blur"].path is None
+    place = str(controls["edge"].path)
+    copied, _, _ = str(made["command"]).partition(" && ")
+    assert shlex.split(copied) == ["aws", "s3", "cp", "edges of it.mp4", place]
+    bucket, key = parse_uri(place)
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == control.read_bytes()
+    assert typed(deployment, made["command"], run) == request.model_copy(update={"origin": None})
+    assert {item.variant["seed"] for item in stored_run(deployment, run).items_of("00000")} == {1, 3, 4}
 
 
 def test_dropped_files_are_planned_priced_uploaded_and_started(
@@ -66,11 +129,12 @@ def test_dropped_files_are_planned_priced_uploaded_and_started(
     assert made["items"] == 2 and "GPUs" in "\n".join(made["lines"])  # type: ignore[arg-type]
     command = shlex.split(str(made["command"]))
     assert command[:3] == ["cosmos-batch", "runs", "start"]
-    assert {"--task=caption", "--fps=2", "--max-dollars=5", "--prompt=What happens?", "a b.png"} <= set(command)
+    assert {"a b.png", "ü&+%.png"} <= set(command)
     assert not stepfunctions.started, "a plan starts nothing"
     started = client.post(f"/api/plans/{made['id']}/start", json={}).json()
     request = stored_run(deployment, started["run"]).request()
     assert (request.prompt, request.parameters.task, request.parameters.fps) == ("What happens?", "caption", 2)
+    assert typed(deployment, made["command"], request.id) == request.model_copy(update={"origin": None})
     items = list(stored_run(deployment, started["run"]).items_of("00000"))
     assert {item.id for item in items} == {"a b.png", "ü&+%.png"}
     objects = deployment.clients("s3").list_objects_v2(Bucket="assets")["Contents"]

@@ -1,18 +1,23 @@
 """`cosmos-batch runs diff`: show the answers in which two runs differ."""
 
 import json
-import tempfile
-from contextlib import closing
 from itertools import islice
-from pathlib import Path
 
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, ComparedItem, Difference, KeyKind, RunComparison
+from cosmos_batch.cli.runs.comparison import (
+    FAILS_IN_BOTH,
+    SAME,
+    ComparedItem,
+    Difference,
+    KeyKind,
+    RunComparison,
+    compared,
+)
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
-from cosmos_batch.cli.stopped_clouds.lookup import find_with_runs
+from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 
 SHOWN = 20  # differences
 _ANSWER_WIDTH = 96  # characters of an answer
@@ -30,18 +35,11 @@ _ANSWER_WIDTH = 96  # characters of an answer
 def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> int:
     """Show which answers differ between two runs over the same files: with another prompt, or another model.
 
-    Answers with parsed data are compared by it, others by their text. Files that were generated are not compared.
+    Answers with parsed data are compared by it, others by their text, and generated files by their contents.
     """
-    names = (first, second)
-    runs = [stored_run(deployment, run) for deployment, run in zip(find_with_runs(*names), names, strict=True)]
-    # Several pipelines answer an item each; one against another is a comparison of models.
-    with_pipeline = all(len(run.request().pipelines) > 1 for run in runs)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        closing(RunComparison(Path(folder) / "runs.sqlite", by)) as comparison,
-    ):
-        comparison.add("first", runs[0].lines(), with_pipeline)
-        comparison.add("second", runs[1].lines(), with_pipeline)
+    found = find_run_deployments()
+    runs = stored_run(found.having(first), first), stored_run(found.having(second), second)
+    with compared(*runs, by) as comparison:
         if as_json:
             _print_json(first, second, comparison)
         else:
@@ -80,7 +78,7 @@ def _end(end: ComparedItem) -> str:
     return text if len(text) <= _ANSWER_WIDTH else f"{text[: _ANSWER_WIDTH - 1]}…"
 
 
-def _inform(runs: list[StoredRun], counts: dict[str, int], by: KeyKind) -> None:
+def _inform(runs: tuple[StoredRun, ...], counts: dict[str, int], by: KeyKind) -> None:
     """Say what makes the comparison look worse than it is."""
     for run in runs:
         if run.summary() is None:

@@ -1,18 +1,15 @@
 """`cosmos-batch runs list`: list all runs of a deployment."""
 
 import json
-from collections.abc import Iterator
 from itertools import islice
 
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, quick_run_snapshot
 from cosmos_batch.cli.runs.wording import dollars_in_words
-from cosmos_batch.cli.stopped_clouds.lookup import find_with_kept
-from cosmos_batch.state import RunRow
+from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 
 PAGE = 20  # runs
 STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
@@ -24,7 +21,8 @@ STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
 def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     """List runs, newest first, with the reason of each that is held, cancelled or failed."""
-    matching = list(islice((run for run in _all_runs() if not states or run[1].state.lower() in states), limit + 1))
+    found = find_run_deployments().list()
+    matching = list(islice((run for run in found if not states or run[1].state.lower() in states), limit + 1))
     runs = [quick_run_snapshot(deployment, row) for deployment, row in matching[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))
@@ -35,15 +33,6 @@ def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     if len(matching) > limit and not as_json:
         inform(f"There are more: --limit {limit * 5}")
     return 0
-
-
-def _all_runs() -> Iterator[tuple[Deployment, RunRow]]:
-    """Yield the runs of the cloud that the shell points at, and then those that stopped local clouds have left."""
-    deployment, kept = find_with_kept()
-    if deployment:
-        yield from ((deployment, row) for row in deployment.runs.list())
-    if kept:
-        yield from ((kept.runs.deployment(row.id), row) for row in kept.runs.list())
 
 
 def _table(runs: list[RunSnapshot]) -> list[str]:

@@ -1,10 +1,11 @@
 import Alert from "@cloudscape-design/components/alert";
 import Badge from "@cloudscape-design/components/badge";
 import Select from "@cloudscape-design/components/select";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { ask, usePolled } from "./api";
 import { Waiting } from "./app";
-import type { ComparedEnd, ComparedRuns, RunList } from "./types";
+import { isVideo, PlayInStep, Thumbnail } from "./in_step";
+import type { ComparedEnd, ComparedPair, ComparedRuns, RunList } from "./types";
 
 interface ComparePageProps {
   first: string;
@@ -66,6 +67,7 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
     () => ask(url),
     () => null,
   );
+  const table = useRef<HTMLTableElement>(null);
   if (error) return <Alert type="error">{error}</Alert>;
   if (!value) return <Waiting />;
   const differences = Object.entries(value.counts).reduce((sum, [change, number]) => sum + (ALIKE.includes(change) ? 0 : number), 0);
@@ -83,7 +85,8 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
           <code>cosmos-batch runs diff --json</code> lists all.
         </p>
       )}
-      <table className="runs compared">
+      {value.pairs.some(hasVideo) && <PlayInStep table={table} />}
+      <table className="runs compared" ref={table}>
         <thead>
           <tr>
             <th scope="col">Item</th>
@@ -97,13 +100,30 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
               <th scope="row" className="spoken">
                 {pair.item} <Badge>{pair.change}</Badge>
               </th>
-              <td className="spoken">{shown(pair.first, pair.second)}</td>
-              <td className="spoken">{shown(pair.second, pair.first)}</td>
+              <End run={first} end={pair.first} other={pair.second} />
+              <End run={second} end={pair.second} other={pair.first} />
             </tr>
           ))}
         </tbody>
       </table>
     </>
+  );
+}
+
+const hasVideo = ({ first, second }: ComparedPair) => [first, second].some((end) => end?.row && isVideo(end.row));
+
+// How an item has ended in one of the runs, with what it is about or what was generated, and a link to all of it.
+function End({ run, end, other }: { run: string; end: ComparedEnd | null; other: ComparedEnd | null }) {
+  return (
+    <td className="spoken">
+      {end?.row && (
+        <a className="cell-of-sheet" href={`#/runs/${encodeURIComponent(run)}/item/${end.row.id}`}>
+          <Thumbnail row={end.row} />
+          {end.row.name}
+        </a>
+      )}
+      <div>{shown(end, other)}</div>
+    </td>
   );
 }
 

@@ -49,6 +49,8 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
   const [budget, setBudget] = useState("");
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [parameters, setParameters] = useState<Parameters>({});
+  const [files, setFiles] = useState<Record<string, string>>({});
+  const [seeds, setSeeds] = useState("");
   const [plan, setPlan] = useState<PlanShown | null>(null);
   const { busy, problem, setProblem, perform } = useAction();
   const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
@@ -70,11 +72,20 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
         pipeline: pipeline || null,
         prompt: prompt.trim() || null,
         parameters: { ...(task && surface === "reasoner" ? { task } : {}), ...parameters },
+        parameterFiles: files,
+        seeds: (surface === "generator" && seeds.replace(/\s/g, "")) || null,
         skipInvalid,
         maxDollars: Number(budget) > 0 ? Number(budget) : null,
       });
       setPlan(made);
     });
+  const takeFile = (path: string, folder: string | null) => {
+    setPlan(null);
+    setFiles((before) => {
+      const others = Object.entries(before).filter(([other]) => other !== path);
+      return Object.fromEntries(folder === null ? others : [...others, [path, folder]]);
+    });
+  };
   const start = () =>
     perform(async () => {
       const started = await send<Started>(`/api/plans/${plan?.id}/start`, {});
@@ -98,6 +109,7 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
           onChange={({ detail }) => {
             changed(setPipeline)(detail.selectedOption.value ?? "");
             setParameters({});
+            setFiles({});
           }}
         />
       </FormField>
@@ -120,6 +132,11 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
           onChange={({ detail }) => changed(setPrompt)(detail.value)}
         />
       </FormField>
+      {surface === "generator" && (
+        <FormField label="Seeds" description="Such as 1, 2, 10-12. Each file and prompt is made with each of them. Empty: one, drawn.">
+          <Input value={seeds} onChange={({ detail }) => changed(setSeeds)(detail.value)} />
+        </FormField>
+      )}
       <FormField label="Budget in dollars" description="The run stops when so much is spent. Empty: no limit.">
         <Input
           type="number"
@@ -133,6 +150,7 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
         fields={form.fields[surface] ?? []}
         parameters={parameters}
         onChange={changed(setParameters)}
+        onFile={takeFile}
       />
       <Checkbox checked={skipInvalid} onChange={({ detail }) => changed(setSkipInvalid)(detail.checked)}>
         Leave out files that cannot be used

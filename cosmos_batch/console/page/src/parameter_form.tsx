@@ -1,78 +1,52 @@
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import FormField from "@cloudscape-design/components/form-field";
-import Input from "@cloudscape-design/components/input";
-import Select from "@cloudscape-design/components/select";
-import { useState } from "react";
+import { GroupInput, ParameterInput } from "./parameter_inputs";
 import type { FormField as Field } from "./types";
 
-export type Parameters = Record<string, string | number | boolean>;
+export type Value = string | number | boolean | number[] | { [name: string]: Value };
+export type Parameters = Record<string, Value>;
 
-interface ParameterFormProps {
+export interface ParameterFormProps {
   fields: Field[];
   parameters: Parameters;
   onChange: (parameters: Parameters) => void;
+  // Takes the id of a dropped file, or null for none, for the parameter at a path such as `controls.edge.path`.
+  onFile: (path: string, folder: string | null) => void;
 }
 
-// A field for each parameter of the schema. One that is left empty has its default.
-export function ParameterForm({ fields, parameters, onChange }: ParameterFormProps) {
-  const set = (name: string, value: string | number | boolean | undefined) => {
-    const others = Object.entries(parameters).filter(([other]) => other !== name);
-    onChange(Object.fromEntries(value === undefined ? others : [...others, [name, value]]));
-  };
+// All parameters of a pipeline, in a part of the page that is closed at first.
+export function ParameterForm(props: ParameterFormProps) {
   return (
     <ExpandableSection headerText="Parameters" headerDescription="Each that is left empty has its default.">
-      <div className="parameters">
-        {fields.map((field) => (
-          <FormField key={field.name} label={field.name} description={field.help} constraintText={limits(field)}>
-            <ParameterInput field={field} value={parameters[field.name]} onChange={(value) => set(field.name, value)} />
-          </FormField>
-        ))}
-      </div>
+      <ParameterFields {...props} path="" />
     </ExpandableSection>
   );
 }
 
-interface ParameterInputProps {
-  field: Field;
-  value: string | number | boolean | undefined;
-  onChange: (value: string | number | boolean | undefined) => void;
-}
-
-const DEFAULT = { value: "", label: "Default" };
-const SWITCH = [
-  { value: "true", label: "Yes" },
-  { value: "false", label: "No" },
-];
-
-function ParameterInput({ field, value, onChange }: ParameterInputProps) {
-  const [typed, setTyped] = useState("");
-  if (field.kind === "choice" || field.kind === "switch") {
-    const options = field.kind === "switch" ? SWITCH : field.choices.map((one) => ({ value: one, label: one }));
-    const chosen = options.find((one) => one.value === String(value));
-    return (
-      <Select
-        expandToViewport
-        selectedOption={chosen ?? DEFAULT}
-        options={[DEFAULT, ...options]}
-        onChange={({ detail }) => {
-          const text = detail.selectedOption.value;
-          onChange(!text ? undefined : field.kind === "switch" ? text === "true" : text);
-        }}
-      />
-    );
-  }
-  const change = (text: string) => {
-    setTyped(text);
-    if (!text.trim()) onChange(undefined);
-    else onChange(field.kind === "text" || Number.isNaN(Number(text)) ? text : Number(text));
+// A field for each parameter of a schema. One that is left empty has its default.
+export function ParameterFields({ fields, parameters, onChange, onFile, path }: ParameterFormProps & { path: string }) {
+  const set = (name: string, value: Value | undefined) => {
+    const others = Object.entries(parameters).filter(([other]) => other !== name);
+    onChange(Object.fromEntries(value === undefined ? others : [...others, [name, value]]));
   };
   return (
-    <Input
-      value={typed}
-      type={field.kind === "text" ? "text" : "number"}
-      step={field.kind === "integer" ? 1 : "any"}
-      onChange={({ detail }) => change(detail.value)}
-    />
+    <div className="parameters">
+      {fields.map((field) => {
+        const input = {
+          field,
+          value: parameters[field.name],
+          onChange: (value: Value | undefined) => set(field.name, value),
+          onFile,
+          path: `${path}${field.name}`,
+        };
+        if (field.kind === "group") return <GroupInput key={field.name} {...input} />;
+        return (
+          <FormField key={field.name} label={field.name} description={field.help} constraintText={limits(field)}>
+            <ParameterInput {...input} />
+          </FormField>
+        );
+      })}
+    </div>
   );
 }
 

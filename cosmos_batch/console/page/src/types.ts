@@ -257,9 +257,10 @@ export interface Preview {
 
 export interface FormField {
   name: string;
-  kind: "number" | "integer" | "text" | "choice" | "switch";
+  kind: "number" | "integer" | "integers" | "text" | "choice" | "switch" | "file" | "group";
   help: string;
   choices: string[];
+  fields: FormField[];
   minimum: number | null;
   maximum: number | null;
 }
@@ -299,8 +300,10 @@ export interface Dropped {
 }
 
 export interface ComparedEnd {
+  item: string;
   answer: string | null;
   error: string | null;
+  row: Row | null;
 }
 
 export interface ComparedPair {

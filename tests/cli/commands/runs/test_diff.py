@@ -8,6 +8,7 @@ import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.contract.result import Output
 from cosmos_batch.contract.runs import ResultLine
 from tests.support.run_objects import answered, failed, put_run
 
@@ -42,9 +43,9 @@ def test_every_kind_of_difference_is_told(deployment: Deployment, capsys: pytest
     }  # fmt: skip
     changes = {one["id"]: one for one in printed["differences"]}
     assert set(changes) == {"changed", "worse", "better", "gone", "new"}
-    assert changes["changed"]["first"] == {"answer": "A car.", "error": None}
-    assert changes["changed"]["second"] == {"answer": "A van.", "error": None}
-    assert changes["worse"]["second"] == {"answer": None, "error": "InvalidInput"}
+    assert changes["changed"]["first"] == {"id": "changed", "answer": "A car.", "error": None}
+    assert changes["changed"]["second"] == {"id": "changed", "answer": "A van.", "error": None}
+    assert changes["worse"]["second"] == {"id": "worse", "answer": None, "error": "InvalidInput"}
     assert changes["gone"]["second"] is None and changes["new"]["first"] is None
 
 
@@ -71,6 +72,39 @@ def test_items_may_belong_together_by_their_files(deployment: Deployment, capsys
     assert "--by input" in capsys.readouterr().err
     assert diff(deployment, first, second, "--by", "input", "--json") == 0
     assert as_json(capsys)["counts"] == {"changed": 1, "same": 1}
+
+
+def test_a_run_that_does_not_exist_is_missed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    put_run(deployment.clients("s3"), "one", [FIRST])
+    for names in (("one", "none"), ("none", "one")):
+        assert main(["runs", "diff", *names]) == 1
+        assert "There is no run none here." in capsys.readouterr().err
+
+
+def made(item: str, sha256: str | None, run: str) -> ResultLine:
+    """Return the line of an item for which a document and a video were written, as a run names them."""
+    document = Output(uri=f"s3://assets/{run}/{item}.json", size=9, content_type="application/json", sha256=run)
+    video = Output(uri=f"s3://assets/{run}/{item}.mp4", size=9, content_type="video/mp4", sha256=sha256)
+    return answered(item, None, input=None, variant={"prompt": 1, "seed": 7}, outputs=[document, video])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "change"),
+    [("aa", "aa", "same"), ("aa", "bb", "changed"), (None, None, "changed"), ("aa", None, "changed")],
+)
+def test_generated_files_agree_by_their_contents(
+    deployment: Deployment,
+    capsys: pytest.CaptureFixture[str],
+    first: str | None,
+    second: str | None,
+    change: str,
+) -> None:
+    """An earlier release has not recorded contents: nobody can say that two files of it agree."""
+    item = "prompt#prompt=1,seed=7"
+    for by in ("id", "input"):
+        options = ("--json", "--by", by)
+        assert diff(deployment, [made(item, first, "one")], [made(item, second, "two")], *options) == 0
+        assert as_json(capsys)["counts"] == {change: 1}
 
 
 def test_a_file_of_several_items_cannot_tell_them_apart(
