@@ -15,6 +15,7 @@ from cosmos_batch.catalogue.generation import DOMAINS
 from cosmos_batch.cli.command_line import option
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.contract.counting import counted
 
 if TYPE_CHECKING:
     from cosmos_batch.robot_data import DataSet, Episode
@@ -81,7 +82,7 @@ def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequ
             data_set = open_data_set(Path(name).expanduser())
             chosen_cameras = _cameras(data_set, cameras)
             chosen = read_episodes(data_set, _numbers(data_set, episodes))
-            inform(f"{name}: {len(chosen)} episodes, seen by {', '.join(chosen_cameras)}")
+            inform(f"{name}: {counted(len(chosen), 'episode')}, seen by {', '.join(chosen_cameras)}")
             folder = Path(scratch) / str(number) / data_set.folder.resolve().name
             folder.mkdir(parents=True)
             videos += [

@@ -16,6 +16,7 @@ import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 from PIL import Image, ImageOps
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.frame_sampling import decode_at_times
@@ -86,7 +87,7 @@ def frame_times_at(
     available = frame_count_at(timeline, fps)
     if frames > available:
         raise unusable_file(
-            f"The video has {timeline.duration:.2f} s, at {fps:g} frames a second {available} frames; "
+            f"The video has {timeline.duration:.2f} s, at {fps:g} frames a second {counted(available, 'frame')}; "
             f"{frames} are needed.",
             "Upload a longer one, or ask for fewer frames.",
         )
@@ -105,8 +106,9 @@ def first_frame_times(timeline: Timeline, frames: int) -> list[float]:
     available = len(timeline.times)
     if frames > available:
         raise unusable_file(
-            f"The control video has {available} frames; the video to be made has {frames}, and each needs its own.",
-            f"Make the control video as long as the result, or ask for {available} frames.",
+            f"The control video has {counted(available, 'frame')}; the video to be made has {frames}, and each needs "
+            "its own.",
+            f"Make the control video as long as the result, or ask for {counted(available, 'frame')}.",
         )
     return [float(seconds) for seconds in timeline.times[:frames]]
 

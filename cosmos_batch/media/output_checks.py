@@ -12,6 +12,7 @@ from pathlib import Path
 import av
 import numpy as np
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.media.decoding import decode, open_video
 from cosmos_batch.media.errors import as_output_failure, unusable_output
 from cosmos_batch.media.images import decode_upright, open_image
@@ -72,7 +73,7 @@ def _refuse_video(path: Path, info: VideoInfo, wanted: WantedVideo) -> None:
     frames, fps = len(info.timeline.times), info.timeline.fps
     differences = []
     if frames != wanted.frames:
-        differences.append(f"{frames} instead of {wanted.frames} frames")
+        differences.append(f"{frames} instead of {counted(wanted.frames, 'frame')}")
     if (info.width, info.height) != (wanted.width, wanted.height):
         differences.append(f"{info.width} x {info.height} instead of {wanted.width} x {wanted.height} pixels")
     if abs(fps - wanted.fps) > _RATE_TOLERANCE * wanted.fps:

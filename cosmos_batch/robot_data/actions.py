@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import Actions
 from cosmos_batch.robot_data.episodes import Episode
@@ -18,11 +19,14 @@ def read_actions(data_set: DataSet, episode: Episode, start: float, count: int) 
     first = round(start * data_set.info.fps)
     rows = _rows(data_set, episode)
     if len(rows) != episode.length:
-        raise data_set.unusable(f"episode {episode.index} has {episode.length} frames, and {len(rows)} actions.")
+        raise data_set.unusable(
+            f"episode {episode.index} has {counted(episode.length, 'frame')}, and {counted(len(rows), 'action')}."
+        )
     if first + count > len(rows):
         raise Failure(
             "InvalidInput",
-            f"Episode {episode.index} has {max(0, len(rows) - first)} actions from {start:g} s on; {count} are needed.",
+            f"Episode {episode.index} has {counted(max(0, len(rows) - first), 'action')} from {start:g} s on; "
+            f"needed: {count}.",
             "Begin earlier, or set --action-chunk-size to fewer.",
         )
     return rows[first : first + count]

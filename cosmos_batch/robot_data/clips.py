@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import VideoInfo, displayed_frames, displayed_size, exact_rate, probe, write_video
 from cosmos_batch.robot_data.episodes import Episode
@@ -56,8 +57,8 @@ def _episode_times(data_set: DataSet, episode: Episode, start: float, info: Vide
     times = [float(seconds) for seconds in stored[first : first + episode.length]]
     if len(times) < episode.length or abs(times[0] - start) > 1 / data_set.info.fps:
         raise data_set.unusable(
-            f"episode {episode.index} has {episode.length} frames from {start:.3f} s of a video on, and that video has "
-            f"{len(stored)} in {info.timeline.duration:.3f} s.",
+            f"episode {episode.index} has {counted(episode.length, 'frame')} from {start:.3f} s of a video on, "
+            f"and that video has {len(stored)} in {info.timeline.duration:.3f} s.",
             _REMEDY,
         )
     return times

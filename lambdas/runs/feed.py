@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
@@ -134,7 +135,8 @@ class Feeder:
         now = self._runs.get(self.ref.run)
         charged = price + (now.charged_dollars if now is not None else 0.0)
         reason = (
-            f"The budget of ${run.max_dollars:g} would be exceeded: with the next {items} items it is ${charged:.4g}."
+            f"The budget of ${run.max_dollars:g} would be exceeded: with the next {counted(items, 'item')} it is "
+            f"${charged:.4g}."
         )
         self._runs.hold(self.ref.run, reason)
         return False

@@ -48,7 +48,7 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
         ("clip.mp4 --prompt ''", ["The prompt is empty."]),
         ("clip.mp4 first.png clips/ --task 2d-grounding", ["error: InvalidInput: task: "]),
         ("clips/ --start 1", ["clips/a.png: start: an image has no time", "clips/deep/b.png: start: an image has no"]),
-        ("bad/", ["1 empty files: bad/empty.mp4", "2 files of other kinds: bad/notes.txt, bad/take.wmv"]),
+        ("bad/", ["empty files: 1 (bad/empty.mp4)", "files of other kinds: 2 (bad/notes.txt, bad/take.wmv)"]),
         ("empty.mp4 notes.txt none.mp4", ["empty.mp4 is empty.", "notes.txt is of a kind", "none.mp4 does not exist."]),
         ("s3://assets/none.mp4 s3://assets/empty.mp4", ["none.mp4 does not exist.", "empty.mp4 is empty."]),
     ],

@@ -68,7 +68,7 @@ def test_actions_are_those_of_the_frames(data_set: DataSet) -> None:
     [episode] = read_episodes(data_set, [1])
     assert read_actions(data_set, episode, 0.0, 12) == [action(1, frame) for frame in range(12)]
     assert read_actions(data_set, episode, 0.3, 4) == [action(1, frame) for frame in range(3, 7)]
-    with pytest.raises(Failure, match=r"has 4 actions from 0.8 s on; 8 are needed"):
+    with pytest.raises(Failure, match=r"has 4 actions from 0.8 s on; needed: 8"):
         read_actions(data_set, episode, 0.8, 8)
 
 

@@ -12,6 +12,7 @@ from cosmos_batch.cli.errors import CliError, WrongCall, explain
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 from cosmos_batch.console.scope import Scope
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.runs import RUN_ID
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _export(console: "Console", name: str, target: Path, media: bool) -> None:
     if not export.documents:
         raise CliError(f"{name} holds no documents.", "Name the folder of results, or a run that has answers.")
     files, size = export.media_size()
-    inform(f"{export.documents:,} documents, {files:,} media files of {size / 1e6:,.1f} MB")
+    inform(f"{counted(export.documents, 'document')}, {counted(files, 'media file')} of {size / 1e6:,.1f} MB")
     if not media:
         inform("Only posters of the media are written; --media copies the files too.")
     export.write(target, media, inform)

@@ -10,6 +10,7 @@ from cosmos_batch.cli.runs.run_watcher import ItemRate
 from cosmos_batch.cli.runs.wording import WORKER_STATES
 from cosmos_batch.cli.worker_failures import find_worker_failure
 from cosmos_batch.console.run_records import Blocker, RunActivity, WorkerLine
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.state import WorkerRow
 
 _PACES_KEPT = 50  # runs whose rate is measured
@@ -88,14 +89,15 @@ def _since(row: WorkerRow) -> str | None:
 def _waits(state: RunSnapshot, workers: list[WorkerLine], blockers: list[Blocker]) -> list[str]:
     """Return in sentences what waits for what."""
     counts, waits = state.counts, []
+    in_flight = counted(counts.in_flight, "item")
     serves = any(worker.doing == WORKER_STATES["READY"] for worker in workers)
     if counts.in_flight and serves:
-        waits.append(f"{counts.in_flight:,} items are in the queue or with a worker.")
+        waits.append(f"{in_flight} in the queue or with a worker.")
     elif counts.in_flight and workers:
-        waits.append(f"{counts.in_flight:,} items wait in the queue for a worker, which is {workers[0].doing}.")
+        waits.append(f"{in_flight} in the queue for a worker, which is {workers[0].doing}.")
     elif counts.in_flight:
-        waits.append(f"{counts.in_flight:,} items wait in the queue for a worker{' that can serve' * bool(blockers)}.")
+        waits.append(f"{in_flight} in the queue for a worker{' that can serve' * bool(blockers)}.")
     if counts.waiting:
-        what = "until the run is resumed" if state.name.startswith("HELD") else "until those in the queue have ended"
-        waits.append(f"{counts.waiting:,} items are not in the queue yet; they wait {what}.")
+        what = "once the run is resumed" if state.name.startswith("HELD") else "after those in the queue have ended"
+        waits.append(f"{counted(counts.waiting, 'item')} not in the queue yet: {what}.")
     return waits

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.runs.plan_report import left_out_lines
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.planning.runs.line_problems import LineProblem
 from cosmos_batch.planning.runs.selection import NOT_MISSED
@@ -67,9 +68,8 @@ class InputCounts:
         """Raise WrongCall if a line was wrong, or if nothing is left. With `skip_invalid`, only if nothing is left."""
         if self.problems and not (skip_invalid and self.read):
             hint = " --skip-invalid goes on with the others." if self.read else ""
-            plural = "s" if self.problems > 1 else ""
             raise WrongInputs(
-                f"{self.problems:,} problem{plural} in the inputs, named above. Nothing was started.",
+                f"{counted(self.problems, 'problem')} in the inputs, named above. Nothing was started.",
                 f"Correct each as its line says.{hint}",
                 self._first,
             )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -14,11 +15,13 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
     for line in left_out_lines(estimate.left_out, estimate.left_out_names):
         yield f"  left out {line}"
     if estimate.uploads:
-        yield f"  upload   {estimate.uploads:,} files of this machine first, {byte_size(estimate.upload_bytes)}"
+        uploads = counted(estimate.uploads, "file")
+        yield f"  upload   {uploads} of this machine first, {byte_size(estimate.upload_bytes)}"
     if estimate.copies:
-        yield f"  copy     {estimate.copies:,} files from https addresses first, whose size the plan does not know"
+        copies = counted(estimate.copies, "file")
+        yield f"  copy     {copies} from https addresses first, whose size the plan does not know"
     if estimate.unchecked:
-        yield f"  note     {estimate.unchecked:,} named files were not looked at; those that are gone fail alone"
+        yield f"  note     not looked at: {counted(estimate.unchecked, 'named file')}; those that are gone fail alone"
     yield f"  items    {estimate.items:,}{_done(estimate)}"
     for part in estimate.pipelines:
         yield f"  GPUs     {_pipeline(part)}"
@@ -35,13 +38,12 @@ def left_out_lines(counts: Mapping[str, int], names: Mapping[str, Sequence[str]]
     """Yield a line for each reason why files are left out, with their number and the names of the first of them.
 
     >>> list(left_out_lines({"empty files": 3}, {"empty files": ["a.mp4", "b.mp4"]}))
-    ['3 empty files: a.mp4, b.mp4 and 1 more']
+    ['empty files: 3 (a.mp4, b.mp4 and 1 more)']
     """
     for why, count in sorted(counts.items()):
         named = names.get(why, ())
-        listed = f": {', '.join(named)}" if named else ""
-        more = f" and {count - len(named):,} more" if named and count > len(named) else ""
-        yield f"{count:,} {why}{listed}{more}"
+        more = f" and {count - len(named):,} more" if count > len(named) else ""
+        yield f"{why}: {count:,}" + (f" ({', '.join(named)}{more})" if named else "")
 
 
 def byte_size(count: float) -> str:
@@ -69,32 +71,33 @@ def duration(hours: float) -> str:
 
 
 def _inputs(estimate: RunEstimate) -> str:
-    text = f"{estimate.files:,} files, {byte_size(estimate.bytes)}"
+    text = f"{counted(estimate.files, 'file')}, {byte_size(estimate.bytes)}"
     if estimate.video_seconds:
         text += f", about {duration(estimate.video_seconds / 3600)} of video"
     if estimate.probed < estimate.files and estimate.probed + estimate.unreadable:
         text += f" (from a sample of {estimate.probed + estimate.unreadable:,})"
     if estimate.unreadable:
-        text += f"; {estimate.unreadable:,} of the sample say no size in their header"
+        text += f"; no size in the header of {estimate.unreadable:,} of the sample"
     return text
 
 
 def _done(estimate: RunEstimate) -> str:
     if not estimate.done:
         return ""
-    return f", of which {estimate.done:,} were answered by {estimate.done_by} and cost nothing if nothing has changed"
+    return f"; {estimate.done:,} of them answered by {estimate.done_by}, at no cost if nothing has changed"
 
 
 def _pipeline(part: PipelineEstimate) -> str:
     return (
         f"{part.pipeline}: {part.gpu_hours:,.2f} GPU-hours on workers of {part.gpu}, by {part.basis}; "
-        f"{part.workers:,} of at most {part.max_workers:,} workers will start"
+        f"{part.workers:,} of at most {counted(part.max_workers, 'worker')} will start"
     )
 
 
 def _time(estimate: RunEstimate) -> str:
-    most = ", ".join(str(part.max_workers) for part in estimate.pipelines)
-    text = f"about {duration(estimate.hours)} with at most {most} workers, their start included"
+    *others, last = (part.max_workers for part in estimate.pipelines)
+    most = ", ".join([*map(str, others), counted(last, "worker")])
+    text = f"about {duration(estimate.hours)} with at most {most}, their start included"
     if estimate.hours_with_workers is not None:
         text += f"; {duration(estimate.hours_with_workers)} with the number asked for"
     if estimate.error_share is not None and estimate.probed < estimate.files:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_snapshot import RunCounts, RunSnapshot
 from cosmos_batch.cli.worker_failures import find_worker_failure
+from cosmos_batch.contract.counting import counted
 
 
 def counts_in_words(counts: RunCounts) -> str:
@@ -70,5 +71,5 @@ def workers_in_words(deployment: Deployment, pipelines: Iterable[str]) -> str:
     parts = [f"{states[state]} {doing}" for state, doing in WORKER_STATES.items() if states[state]]
     if parts:
         count, _, doing = parts[0].partition(" ")
-        parts[0] = f"{count} worker{'' if count == '1' else 's'} {doing}"
+        parts[0] = f"{counted(int(count), 'worker')} {doing}"
     return "; ".join([", ".join(parts) or "no worker yet", *failures])

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest
@@ -64,7 +65,8 @@ def parse_answer(request: ChatRequest, body: dict[str, Any], seconds: float) -> 
     if choice["finish_reason"] == "content_filter":
         raise Failure("Blocked", "A filter of the server held the answer back.", "Change the prompt, or the file.")
     request.journal.note(
-        f"answer: {usage.completion_tokens:,} tokens in {seconds:.2f} s after {usage.prompt_tokens:,} of the prompt"
+        f"answer: {counted(usage.completion_tokens, 'token')} in {seconds:.2f} s "
+        f"after {usage.prompt_tokens:,} of the prompt"
     )
     text, reasoning = _text_and_reasoning(choice["message"])
     return Answer(

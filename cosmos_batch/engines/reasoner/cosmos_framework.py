@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from cosmos_batch.catalogue.engines import ENGINES
 from cosmos_batch.catalogue.pipelines import DEFAULT_SYSTEM_PROMPT
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer, Usage
@@ -103,7 +104,7 @@ class FrameworkReasoner:
     def _answer(self, request: ChatRequest, output: str, seconds: float) -> Answer:
         """Return the answer. The framework reports no token counts, so its tokens are counted here."""
         tokens = self._checkpoint.count(output)
-        request.journal.note(f"answer: {tokens:,} tokens in {seconds:.2f} s")
+        request.journal.note(f"answer: {counted(tokens, 'token')} in {seconds:.2f} s")
         text, reasoning = split_reasoning(output)
         timings = {**request.timings, "generate": seconds}
         return Answer(

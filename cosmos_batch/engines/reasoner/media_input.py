@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
@@ -202,6 +203,6 @@ def _describe(info: FileInfo, media: DecodedMedia) -> str:
     assert isinstance(info, VideoInfo), "an image is not decoded to a clip"
     count, height, width, _ = media.frames.shape
     return (
-        f"video: {info.codec}, {info.width} x {info.height}, {media.duration:.1f} s, {media.source_frames:,} frames; "
-        f"seen: {count} frames of {width} x {height}"
+        f"video: {info.codec}, {info.width} x {info.height}, {media.duration:.1f} s, "
+        f"{counted(media.source_frames, 'frame')}; seen: {counted(count, 'frame')} of {width} x {height}"
     )

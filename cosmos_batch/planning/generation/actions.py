@@ -3,6 +3,7 @@
 import json
 
 from cosmos_batch.catalogue.generation import DOMAINS, FRAME_LIMIT, FRAME_STEP, Domain, Mode, Resolution
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.actions import Actions, ActionSettings, checked_actions
 from cosmos_batch.contract.generation.parameters import GenerationParameters
@@ -73,7 +74,8 @@ def _settle_chunk(requested: int | None, actions: Actions | None, domain: Domain
     if chunk % FRAME_STEP or chunk > limit:
         raise Failure(
             "InvalidInput",
-            f"actionChunkSize: {chunk} actions need a video of {chunk + 1} frames, which is not possible at {tier}.",
+            f"actionChunkSize: {counted(chunk, 'action')} would take a video of {chunk + 1} frames, which is not "
+            f"possible at {tier}.",
             f"Use a multiple of {FRAME_STEP}, {limit} at most; NVIDIA uses {domain.chunk_size} for this domain.",
         )
     if actions is not None:
@@ -86,8 +88,9 @@ def refuse_rows(rows: int, chunk: int) -> None:
     if rows != chunk:
         raise Failure(
             "InvalidInput",
-            f"action: has {rows} rows, and actionChunkSize is {chunk}.",
-            f"Set actionChunkSize (--action-chunk-size) to {rows}, or send {chunk} rows, one job for each chunk.",
+            f"action: has {counted(rows, 'row')}, and actionChunkSize is {chunk}.",
+            f"Set actionChunkSize (--action-chunk-size) to {rows}, or send {counted(chunk, 'row')}, "
+            "one job for each chunk.",
         )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure, explain
 from cosmos_batch.contract.generation.document import Recipe
 from cosmos_batch.contract.generation.origin import Origin
@@ -67,7 +68,7 @@ def read_request_file(text: bytes, read_beside: Callable[[str], bytes] | None = 
     if isinstance(request, list) and request and all(isinstance(row, list) for row in request):
         raise Failure(
             "InvalidInput",
-            f"The file is no request, but {len(request)} actions.",
+            f"The file is no request, but {counted(len(request), 'action')}.",
             "Name an image to start from, and this file as actionPath (--mode forward_dynamics --action-path FILE).",
         )
     if not isinstance(request, dict):

@@ -15,6 +15,7 @@ from cosmos_batch.catalogue.generation import (
     ModeRules,
 )
 from cosmos_batch.catalogue.pipelines import GENERATORS, Pipeline
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Conditioning, Generation, Transfer
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
@@ -228,7 +229,7 @@ def _refuse_infeasible(generation: Generation, serving: Serving, pipeline: Pipel
 def _notes(requested: int | None, frames: int | None, fps: float | None, mode: Mode) -> list[str]:
     notes = []
     if requested not in (None, frames):
-        notes.append(f"{requested} frames became {frames}: the model generates 4k+1 frames.")
+        notes.append(f"{counted(requested, 'frame')} became {frames}: the model generates 4k+1 frames.")
     if frames is not None and not MODES[mode].action:  # NVIDIA's own chunks of actions are shorter
         notes += notes_on_short_video(frames)
     if fps is not None and not TRAINED_FPS[0] <= fps <= TRAINED_FPS[1]:

@@ -14,6 +14,7 @@ from cosmos_batch.catalogue.generation import (
     round_down_frames,
     round_up_frames,
 )
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation, Transfer
 from cosmos_batch.contract.generation.parameters import Controls, GenerationParameters
@@ -113,7 +114,8 @@ def _settle_control_frames(requested: int | None, frames: dict[Hint, int]) -> in
 def _shortened_note(requested: int | None, available: int, count: int) -> str | None:
     """Return a note if the length of the control videos shortens the result."""
     if requested is not None and count < requested:
-        return f"{requested} frames became {count}: the control videos have {available}, and the model generates 4k+1."
+        frames = counted(requested, "frame")
+        return f"{frames} became {count}: the control videos have {available}, and the model generates 4k+1."
     if requested is None and available <= TRANSFER_FRAME_LIMIT and count < available:
         return f"Only the first {count} of the control videos' {available} frames are used: the model generates 4k+1."
     return None

@@ -40,12 +40,12 @@ def test_what_happens_in_a_run_and_what_waits_for_what(
     live = client.get(f"/api/runs/{half}").json()["live"]
     assert [(worker["id"], worker["doing"]) for worker in live["workers"]] == [("w-1", "loading the model")]
     assert live["waits"] == [
-        "3 items wait in the queue for a worker, which is loading the model.",
-        "200 items are not in the queue yet; they wait until those in the queue have ended.",
+        "3 items in the queue for a worker, which is loading the model.",
+        "200 items not in the queue yet: after those in the queue have ended.",
     ]
     workers.ready("w-1")
     overview = client.get(f"/api/runs/{half}").json()
-    assert overview["live"]["waits"][0] == "3 items are in the queue or with a worker."
+    assert overview["live"]["waits"][0] == "3 items in the queue or with a worker."
     assert overview["live"]["itemsPerSecond"] > 0 and overview["live"]["secondsLeft"] > 0
     assert overview["actions"] == ["cancel"]
 

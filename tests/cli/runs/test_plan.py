@@ -71,7 +71,7 @@ def test_a_prefix_without_files_is_refused_with_what_is_there(plan: Plan, put: P
     with pytest.raises(WrongCall, match="no file to ask about"):
         plan("s3://assets/nothing/")
     put("clips/a.txt", "clips/b.txt")
-    with pytest.raises(WrongCall, match="2 files of other kinds"):
+    with pytest.raises(WrongCall, match="files of other kinds: 2"):
         plan("s3://assets/clips/")
 
 
@@ -195,10 +195,10 @@ def test_files_that_are_left_out_are_named_in_the_plan(plan: Plan, put: Put) -> 
     planned = plan("s3://assets/clips/")
     lines = [line for line in plan_lines("run", planned.estimate) if "left out" in line]
     assert lines == [
-        "  left out 1 empty files: s3://assets/clips/empty.mp4",
-        "  left out 1 files of other kinds: s3://assets/clips/take.wmv",
-        "  left out 1 folders",
-        "  left out 1 our own outputs",
+        "  left out empty files: 1 (s3://assets/clips/empty.mp4)",
+        "  left out files of other kinds: 1 (s3://assets/clips/take.wmv)",
+        "  left out folders: 1",
+        "  left out our own outputs: 1",
     ]
 
 

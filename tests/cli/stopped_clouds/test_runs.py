@@ -83,7 +83,7 @@ def test_the_media_of_kept_runs_are_told_to_be_gone(
     stopped: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["runs", "export", "monday", "--format", "fiftyone", "--output", f"{tmp_path}/data"]) == 0
-    assert "1 answers were left out: their files are gone" in capsys.readouterr().err
+    assert "1 answer left out whose file is gone" in capsys.readouterr().err
 
 
 def test_a_run_that_goes_on_is_cancelled_and_its_answers_are_collected_before_the_cloud_stops(

@@ -9,6 +9,7 @@ from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.executions import cancel_run
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Error
 
 ERROR = Error(
@@ -38,5 +39,7 @@ def command(runs: tuple[str, ...]) -> int:
             print(f"{state.run} {row.state} already")
             continue
         print(f"{state.run} CANCELLED")
-        inform(f"{state.counts.done:,} of {state.counts.items:,} items have ended; their answers stay.")
+        inform(
+            f"Ended before: {state.counts.done:,} of {counted(state.counts.items, 'item')}; what was answered stays."
+        )
     return 0

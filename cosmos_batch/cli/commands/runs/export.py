@@ -12,6 +12,7 @@ from cosmos_batch.cli.output import OutputTarget, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import find_with_run
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.runs import ResultLine
 
 
@@ -39,11 +40,11 @@ def command(run: str, name: str, output: str, force: bool) -> int:
     target = _target(chosen, output, force)
     objects = stored_run(find_with_run(run), run)
     objects.request()
-    counted = _Counted(objects.lines())
+    exported = _Counted(objects.lines())
     notes: list[str] = []
-    path = target.save(f"{run}{chosen.ending}", lambda path: notes.extend(chosen.write(objects, iter(counted), path)))
+    path = target.save(f"{run}{chosen.ending}", lambda path: notes.extend(chosen.write(objects, iter(exported), path)))
     print(path)
-    for note in [f"{counted.count:,} items of {run}", *notes, *_what_is_missing(objects, counted.count)]:
+    for note in [f"{counted(exported.count, 'item')} of {run}", *notes, *_what_is_missing(objects, exported.count)]:
         inform(note)
     return 0
 
@@ -79,6 +80,6 @@ def _what_is_missing(objects: StoredRun, exported: int) -> list[str]:
     if exported >= items:
         return []
     return [
-        f"{items - exported:,} of {items:,} items are not in it: they have not ended, or their shard has not. "
+        f"Not in it: {items - exported:,} of {counted(items, 'item')}, which have not ended, or whose shard has not. "
         f"Export again later; `cosmos-batch runs watch {objects.run}` shows how far it is."
     ]

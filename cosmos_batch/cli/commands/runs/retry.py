@@ -13,6 +13,7 @@ from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import refuse_kept_run
 from cosmos_batch.cli.worker_failures import print_worker_failures
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import ErrorCode
 
 
@@ -50,6 +51,6 @@ def command(
     deployment = deployments.find()
     new, count = retry_run(deployment, run, codes, max_dollars, name)
     print(new)
-    inform(f"{count:,} items of {run} are asked again.")
+    inform(f"Asked again: {counted(count, 'item')} of {run}.")
     print_worker_failures(deployment, stored_run(deployment, run).request().pipelines)
     return watch(deployment, new) if follow else 0

@@ -15,6 +15,7 @@ from cosmos_batch.catalogue.formats import medium_of
 from cosmos_batch.cli.runs.export.image_sizes import ImageSizes
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import Box, marks_of_answer
 
@@ -33,8 +34,8 @@ class _Counts:
         self.example = ""
 
     def notes(self) -> list[str]:
-        videos = f"{self.videos:,} answers with boxes are about videos and were left out: COCO holds images."
-        gone = f"{self.unmeasured:,} images cannot be read any more and were left out, such as {self.example}."
+        videos = f"{counted(self.videos, 'answer')} with boxes on a video left out: COCO holds images."
+        gone = f"{counted(self.unmeasured, 'image')} left out that cannot be read any more, such as {self.example}."
         return [*([videos] if self.videos else []), *([gone] if self.unmeasured else [])]
 
 

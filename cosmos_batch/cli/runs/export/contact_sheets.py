@@ -11,6 +11,7 @@ from cosmos_batch.catalogue.formats import extension
 from cosmos_batch.cli.runs.export.media_download import download_media, made_media
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.prompt_sheet import TILES_LIMIT, Tile, write_prompt_sheet
@@ -38,8 +39,8 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
             if shown := [tile for tile in some if tile is not None]:
                 name = f"prompt-{prompts:04}{f'-{page}' if page > 1 else ''}.png"
                 notes |= dict.fromkeys(write_prompt_sheet(prompt, shown, path / name))
-    gone = [f"{left_out:,} files were left out: they are gone or damaged."] if left_out else []
-    return [f"{prompts:,} prompts", *gone, *notes]
+    gone = [f"{counted(left_out, 'file')} left out: gone or damaged."] if left_out else []
+    return [f"{counted(prompts, 'prompt')}", *gone, *notes]
 
 
 def _by_prompt(files: Iterator[_Made]) -> Iterator[tuple[str, Iterator[_Made]]]:

@@ -17,6 +17,7 @@ from cosmos_batch.cli.runs.export.media_download import download_media, made_med
 from cosmos_batch.cli.runs.export.table_rows import row_of
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.marks import marks_of_answer
@@ -85,7 +86,7 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
                 open_datasets.callback(datasets[answer.medium].close)
             if media is None or not _is_added(datasets[answer.medium], answer.line, media):
                 left_out, example = left_out + 1, example or answer.uri
-    gone = f"{left_out:,} answers were left out: their files are gone or damaged, such as {example}."
+    gone = f"{counted(left_out, 'answer')} left out whose file is gone or damaged, such as {example}."
     return [*_how_to_load(datasets), *([gone] if left_out else [])]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.runs import ResultLine
 
 
@@ -23,7 +24,7 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
                 left_out += 1
                 continue
             file.write(json.dumps(_result(line, created), ensure_ascii=False) + "\n")
-    return [f"{left_out:,} generations were left out: the format holds answers in words."] if left_out else []
+    return [f"{counted(left_out, 'generation')} left out: the format holds answers in words."] if left_out else []
 
 
 def _result(line: ResultLine, created: int) -> dict[str, Any]:

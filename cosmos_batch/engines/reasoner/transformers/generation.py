@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines.reasoner.think_tags import split_reasoning
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
@@ -75,7 +76,9 @@ def _calling(check: Callable[[], None]) -> Callable[..., Any]:
 def _answer(checkpoint: Checkpoint, job: PreparedJob, tokens: list[int]) -> Answer:
     seconds = job.timings["generate"]
     ended = bool(tokens) and tokens[-1] in end_tokens(checkpoint.model.generation_config.eos_token_id)
-    job.journal.note(f"answer: {len(tokens):,} tokens in {seconds:.2f} s, {len(tokens) / seconds:.1f} a second")
+    job.journal.note(
+        f"answer: {counted(len(tokens), 'token')} in {seconds:.2f} s, {len(tokens) / seconds:.1f} a second"
+    )
     text, reasoning = split_reasoning(checkpoint.processor.tokenizer.decode(tokens, skip_special_tokens=True))
     return Answer(
         text=text,

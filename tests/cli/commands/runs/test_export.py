@@ -23,7 +23,7 @@ def test_a_half_written_run_is_exported_as_far_as_it_is(tmp_path: Path, capsys: 
     with path.open(encoding="utf-8", newline="") as file:
         assert [row["id"] for row in csv.DictReader(file)] == ["a", "b", "c"]
     assert printed.out == f"{path}\n"
-    assert "3 items of r" in printed.err and "200 of 203 items are not in it" in printed.err
+    assert "3 items of r" in printed.err and "Not in it: 200 of 203 items" in printed.err
 
 
 def test_a_file_is_kept_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,4 +71,4 @@ def test_more_files_than_a_page_holds_are_on_further_pages_and_damaged_ones_are_
     ]))  # fmt: skip
     path, notes = export("sheets", lines)
     assert sorted(one.name for one in path.iterdir()) == ["prompt-0001-2.png", "prompt-0001.png"]
-    assert "2 files were left out" in notes[1]
+    assert "2 files left out" in notes[1]

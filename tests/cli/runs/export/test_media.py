@@ -68,7 +68,7 @@ def test_only_images_with_boxes_are_measured(
     monkeypatch.setattr(image_sizes.ImageSizes, "measure", lambda *_: pytest.fail("measured"))
     path, notes = export("coco", [answered("a.jpg"), boxes("b.mp4", CAR)])
     assert json.loads(path.read_text(encoding="utf-8"))["images"] == []
-    assert "1 answers with boxes are about videos" in notes[0]
+    assert "1 answer with boxes on a video left out" in notes[0]
 
 
 def test_images_that_are_gone_or_damaged_are_counted(deployment: Deployment, export: Export, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_images_that_are_gone_or_damaged_are_counted(deployment: Deployment, exp
     upload(deployment, tmp_path / "b.png", "b.png")
     path, notes = export("coco", [boxes("a.jpg", CAR), boxes("b.png", CAR)])
     assert json.loads(path.read_text(encoding="utf-8"))["annotations"] == []
-    assert "2 images cannot be read any more" in notes[0] and "s3://assets/a.jpg" in notes[0]
+    assert "2 images left out that cannot be read any more" in notes[0] and "s3://assets/a.jpg" in notes[0]
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png", "webp"])

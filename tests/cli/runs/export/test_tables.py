@@ -82,4 +82,4 @@ def test_results_for_openai_have_a_response_or_an_error(export: Export) -> None:
     assert body["choices"][0]["message"] == message
     assert body["usage"] == {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105}
     assert results["two"]["response"] is None and results["two"]["error"]["code"] == "InvalidInput"
-    assert set(results) == {"one", "two"} and "1 generations were left out" in notes[0]
+    assert set(results) == {"one", "two"} and "1 generation left out" in notes[0]
