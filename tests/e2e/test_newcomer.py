@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -57,6 +58,31 @@ def test_ctrl_c_while_the_local_cloud_is_deployed_to_leaves_nothing_running(shel
     with socket.socket() as connection:
         assert connection.connect_ex(("127.0.0.1", urlsplit(cloud.endpoint).port or 0)) != 0
     assert "No local cloud runs" in shell.run("local", "status", status=1)[0]
+
+
+def test_ctrl_c_while_a_worker_loads_its_model_leaves_nothing_running(shell: Shell) -> None:
+    with shell.start("run", "clips/a.mp4", "--prompt", "What happens?") as process:
+        assert process.stderr is not None
+        while "loading the model" not in (line := process.stderr.readline()):
+            assert line, "it ended, and was to be interrupted"
+        assert any("cosmos_batch.worker" in command for command in processes_of(shell)), processes_of(shell)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, ""), err
+    assert err.endswith("Interrupted.\n") and "Traceback" not in err
+    assert processes_of(shell) == []
+    assert LocalCloud.find(Path(shell.variables["COSMOS_BATCH_HOME"])) is None
+
+
+def processes_of(shell: Shell) -> list[str]:
+    """Return the command lines of all processes that were given something below the shell's folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another person's
+            command = (process / "cmdline").read_bytes()
+            if bytes(shell.folder) in command + (process / "environ").read_bytes():
+                found.append(command.replace(b"\0", b" ").decode())
+    return found
 
 
 def test_a_run_over_a_folder_is_answered_by_the_demos_model_and_says_so(in_cloud: Shell) -> None:

@@ -1,5 +1,6 @@
 """`cosmos-batch run`: answer files with the whole system on this machine."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.model_access import accessible_config, check_access
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
+from cosmos_batch.cli.own_cloud_checks import refuse_before_own_cloud
 from cosmos_batch.cli.process_pool import process_pool
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
 from cosmos_batch.cli.request_checks import Problems, check_folders, checked_objects, checked_request
@@ -87,7 +89,7 @@ def command(
     problems.settle(len(inputs) + len(sources), skip_invalid)
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
-    config_file = partial(_config_file, pipeline, changes)
+    config_file = partial(_config_file, pipeline, changes, [*sources, *map(str, inputs)], request, skip_invalid)
     with (
         process_pool() as pool,
         local_deployment(pool, config_file, reuse=not changes, pipeline=pipeline) as deployment,
@@ -135,9 +137,17 @@ def _print_result(deployment: Deployment, result: JobResult, target: OutputTarge
         return error.exit_status
 
 
-def _config_file(pipeline: str | None, changes: dict[str, Any]) -> Path:
-    """Return the configuration to deploy, with changes of its reasoner, having checked that the model can be had."""
-    chosen = configuration.enabled_reasoner(load_config(configuration.CONFIG), pipeline)
+def _config_file(
+    pipeline: str | None, changes: dict[str, Any], names: Sequence[str], request: ReasonerRequest, skip_invalid: bool
+) -> Path:
+    """Return the configuration to deploy to a cloud of this command's own, with changes of its reasoner.
+
+    Raises WrongCall for what that reasoner could not be asked there, and where its model cannot be had.
+    """
+    config = load_config(configuration.CONFIG)
+    chosen = configuration.enabled_reasoner(config, pipeline)
+    engine, hosts = changes.get("engine", chosen.engine), config.app.cosmos_batch.storage.input_hosts
+    refuse_before_own_cloud(names, request, chosen.pipeline.id, engine, hosts, skip_invalid)
     if not changes:
         return accessible_config([chosen])
     path = configuration.with_entry(chosen.pipeline, changes)

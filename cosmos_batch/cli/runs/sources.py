@@ -84,7 +84,7 @@ class Sources:
         with opened(name, self._s3) as read:
             for number, line in lines_of(read):
                 try:
-                    item = read_line(_as_json(line), self._rules)
+                    item = read_line(line_as_json(line), self._rules)
                 except WrongLine as error:
                     for problem in error.problems:
                         self._input_counts.refuse(problem.at(source, number))
@@ -110,7 +110,7 @@ class Sources:
             self._input_counts.refuse(LineProblem(name, 0, "", failure.error.message, failure.error.remedy))
 
 
-def _as_json(line: bytes) -> bytes:
+def line_as_json(line: bytes) -> bytes:
     """Return a line that is a URI alone as the JSON that stands for it."""
     if not line.startswith(b"s3://"):
         return line

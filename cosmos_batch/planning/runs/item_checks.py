@@ -26,7 +26,7 @@ class RunRules:
     Args:
         request: What is asked for all items.
         sweep: Its prompts and seeds.
-        roots: `bucket` or `bucket/prefix/`, where files may lie.
+        roots: `bucket` or `bucket/prefix/`, where files may lie; anywhere for None.
         servings: By pipeline, the settings of its deployed generator; what it cannot make is refused with them.
         engines: By pipeline, its configured engine; files that a reasoner's engine cannot look at are refused.
         web: What may be fetched from https addresses that a manifest names; nothing if absent.
@@ -36,14 +36,14 @@ class RunRules:
         self,
         request: RunRequest,
         sweep: Sweep,
-        roots: Sequence[str],
+        roots: Sequence[str] | None,
         servings: Mapping[str, Serving] | None = None,
         web: WebAddresses | None = None,
         engines: Mapping[str, str] | None = None,
     ) -> None:
         self.request = request
         self.sweep = sweep
-        self._roots = list(roots)
+        self._roots = None if roots is None else list(roots)
         self._servings = servings or {}
         self._engines = engines or {}
         self.web = web or WebAddresses()
@@ -111,7 +111,8 @@ class RunRules:
         first = parse_uri(files[0]) if files else None
         for field, name in [*(("input", name) for name in files), *(("inputs", name) for name in more)]:
             try:
-                refuse_name(field, locate(field, name, first), self._roots, EXTENSIONS)
+                location = locate(field, name, first)
+                refuse_name(field, location, [location.bucket] if self._roots is None else self._roots, EXTENSIONS)
             except Failure as failure:
                 yield FieldProblem.of(field, failure)
 

@@ -1,0 +1,71 @@
+"""`run` refuses what a cloud of its own could not answer before it starts that cloud."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosmos_batch.cli.commands import run
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.main import main
+from cosmos_batch.cli.own_cloud_checks import refuse_before_own_cloud
+from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from tests.cli.conftest import PIPELINE
+
+LINES = ['{"id": "1", "input": "s3://assets/a.mp4", "promt": "x"}', "{", '{"id": "2", "input": "s3://assets/b.mp4"}']
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Provide a folder with a clip, a picture and a manifest; a cloud that is about to start fails the test."""
+    for name in ("clip.mp4", "first.png"):
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "wrong.jsonl").write_text("\n".join(LINES))
+    monkeypatch.chdir(tmp_path)
+
+    def start(_: object, config_file: Callable[[], Path], **__: Any) -> None:
+        config_file()
+        pytest.fail("a cloud was started")
+
+    monkeypatch.setattr(run, "local_deployment", start)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        ("s3://assets/a.mp4", ["s3://assets/a.mp4 lies in S3, and this command starts a local cloud of its own"]),
+        ("s3://assets/clips/ clip.mp4", ["s3://assets/clips/ lies in S3", "--skip-invalid goes on"]),
+        ("wrong.jsonl", ["line 1: promt: is not a known field", "line 2: is not JSON", "line 3: s3://assets/b.mp4"]),
+        ("wrong.jsonl --skip-invalid", ["line 1: promt", "line 3: s3://assets/b.mp4 lies in S3"]),
+        ("none.jsonl", ["none.jsonl cannot be read"]),
+    ],
+)  # fmt: skip
+def test_what_its_own_cloud_cannot_answer_is_refused_before_it_starts(
+    line: str, messages: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--prompt", "What?", *shlex.split(line)]) == 2
+    printed = capsys.readouterr().err
+    assert all(printed.count(message) == 1 for message in messages), printed
+
+
+def refuse(*names: str, engine: str = "auto", skip_invalid: bool = False) -> None:
+    refuse_before_own_cloud(names, ReasonerRequest("What?"), PIPELINE, engine, ["media.example.com"], skip_invalid)
+
+
+def test_files_that_its_engine_cannot_look_at_are_refused_before_it_starts(folder: Path) -> None:
+    for names in (["clip.mp4", "first.png"], [str(folder)]):
+        with pytest.raises(WrongCall, match=r"clip\.mp4 is a video; Cosmos Framework looks at images"):
+            refuse(*names, engine="cosmos-framework-reasoner")
+    refuse("clip.mp4", "first.png", engine="cosmos-framework-reasoner", skip_invalid=True)
+    refuse("first.png", engine="cosmos-framework-reasoner")
+
+
+def test_inputs_that_it_can_answer_are_not_refused(folder: Path) -> None:
+    (folder / "web.jsonl").write_text(json.dumps({"input": "https://media.example.com/a.mp4"}))
+    refuse("web.jsonl", "clip.mp4", "-")
+    refuse("wrong.jsonl", "clip.mp4", skip_invalid=True)
