@@ -80,7 +80,7 @@ def test_the_chunk_size_is_the_requests_the_arrays_or_the_domains() -> None:
 @pytest.mark.parametrize("chunk", [1, 15, 400, 100_000])
 def test_a_chunk_without_a_possible_video_is_refused(chunk: int) -> None:
     error = refusal({"mode": "policy", "domain_name": "av", "action_chunk_size": chunk}, medium="image")
-    assert f"actionChunkSize: {chunk}" in error.message and "296 at most" in error.remedy
+    assert f"actionChunkSize: {chunk:,}" in error.message and "296 at most" in error.remedy
 
 
 def test_more_rows_than_the_chunk_are_refused() -> None:

@@ -117,7 +117,7 @@ def _download(run: StoredRun, path: Path, answer: _Answer) -> Path | None:
 
 def _how_to_load(datasets: dict[Medium, _Dataset]) -> list[str]:
     return [
-        f"{dataset.samples:,} {_FOLDERS[medium]}: fiftyone.Dataset.from_dir('{_FOLDERS[medium]}', "
+        f"{counted(dataset.samples, medium)}: fiftyone.Dataset.from_dir('{_FOLDERS[medium]}', "
         "dataset_type=fiftyone.types.LegacyFiftyOneDataset), in the new folder"
         for medium, dataset in datasets.items()
     ]

@@ -117,7 +117,7 @@ def test_a_dataset_for_fiftyone_has_the_media_and_the_labels(
     assert frames["16"]["boxes"]["detections"][0]["label"] == "car"
     assert json.loads((path / "videos/metadata.json").read_text(encoding="utf-8"))["media_type"] == "video"
     assert all(file.resolve().is_relative_to(path.resolve()) for file in path.rglob("*")), "no key leaves the folder"
-    assert [note[:9] for note in notes] == ["1 images:", "1 videos:", "1 answer "]
+    assert [note[:9] for note in notes] == ["1 image: ", "1 video: ", "1 answer "]
 
 
 def test_a_sample_of_a_generation_shows_what_was_made(deployment: Deployment, export: Export, tmp_path: Path) -> None:
