@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-again test-fast test-omni lint vllm chromium console pictures synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-all test-again test-fast test-omni lint vllm chromium console pictures synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -30,7 +30,10 @@ demo: $(INSTALLED) ## Run one clip through the whole system on this machine: mak
 demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate [PROMPT="..."] [FILE=my.png]
 	@$(BIN)/cosmos-batch demo-generate
 
-test: lint $(VLLM) chromium ## Lint, then run every test
+test: lint $(VLLM) chromium ## Lint, then run all tests but the slow ones
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
+
+test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 	@$(PYTEST) $(SIDE_BY_SIDE)
 
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other

@@ -56,7 +56,7 @@ def test_what_makes_it_fail(
     said_by_omni = f"echo {OMNI!r}" if not omni else "echo error: it is not installed"
     ran = run_with(
         tmp_path,
-        f"test:\n\t@cat said; exit {test}\ntest-omni:\n\t@{said_by_omni}; exit {omni}\ndemo:\n\t@exit {demo}\n"
+        f"test-all:\n\t@cat said; exit {test}\ntest-omni:\n\t@{said_by_omni}; exit {omni}\ndemo:\n\t@exit {demo}\n"
         f"demo-generate:\n\t@exit {generate}\n",
     )
     assert ran.returncode == status, ran.stdout + ran.stderr
@@ -187,7 +187,7 @@ def test_tests_that_failed_beside_the_others_run_once_more_alone(
     (tmp_path / "second").write_text("\n".join([*(second or []), ""]))
     ran = run_with(
         tmp_path,
-        f"test:\n\t@cat first; exit {first_status}\n"
+        f"test-all:\n\t@cat first; exit {first_status}\n"
         f"test-again:\n\t@echo again >>tried; cat second; exit {second_status}\n"
         "test-omni:\n\t@echo 20 passed in 0s\ndemo demo-generate:\n\t@:\n",
     )
@@ -199,15 +199,18 @@ def test_tests_that_failed_beside_the_others_run_once_more_alone(
 
 
 def test_make_runs_failed_tests_again_alone(tmp_path: Path) -> None:
-    """Two tests fail beside others, as the real `make test` runs them, and pass alone, as `make test-again` does."""
+    """Two tests fail beside others, as in the real `make test-all`, and pass alone, as in `make test-again`."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_busy.py").write_text(
         "import os, pytest\n\n@pytest.mark.parametrize('x', ['a b', 'c'])\ndef test_load(x):\n"
         "    assert 'PYTEST_XDIST_WORKER' not in os.environ\n\ndef test_other():\n    pass\n"
     )
     makefile = (ROOT / "Makefile").read_text().replace("BIN := .venv/bin", f"BIN := {Path(sys.executable).parent}")
-    rules = [rule for rule in makefile.split("\n\n") if "BIN :=" in rule or "PYTEST :=" in rule or "test: " in rule]
-    rules += [rule for rule in makefile.split("\n\n") if rule.startswith("test-again: ")]
+    rules = [
+        rule
+        for rule in makefile.split("\n\n")
+        if "BIN :=" in rule or "PYTEST :=" in rule or rule.startswith(("test-all: ", "test-again: "))
+    ]
     ran = run_with(
         tmp_path,
         "\n\n".join([*rules, "lint $(VLLM) $(INSTALLED) chromium demo demo-generate:\n\t@:"])
@@ -224,7 +227,7 @@ def test_tests_that_take_too_long_are_interrupted_and_report_what_they_have(tmp_
     (tmp_path / "test_slow.py").write_text("import time\n\ndef test():\n    time.sleep(600)\n")
     ran = run_with(
         tmp_path,
-        f"test:\n\t@$(TIME_LIMIT) {sys.executable} -m pytest -q -n 1 test_slow.py\n"
+        f"test-all:\n\t@$(TIME_LIMIT) {sys.executable} -m pytest -q -n 1 test_slow.py\n"
         "test-omni:\n\t@echo 20 passed in 0s\ndemo demo-generate:\n\t@:\n",
         limit=5,
     )

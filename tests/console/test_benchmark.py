@@ -7,7 +7,8 @@ from benchmarks.console_browser import typed_ms
 from tests.support.browser import chromium, needs_chromium
 from tests.support.large_video import SECONDS
 
-pytestmark = needs_chromium
+# Chromium draws without a GPU: beside other tests that takes minutes.
+pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_the_page_and_its_server_take_little_however_much_there_is() -> None:

@@ -293,7 +293,7 @@ def test_many_documents(visit: Visit, tmp_path: Path) -> None:
     expect(page.locator("a.row").last).to_contain_text("0000.mp4")  # where the person was
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(visit: Visit, folder: Path, axe: str, scheme: str) -> None:
     page = visit(folder, color_scheme=scheme)
     expect(page.locator("body.awsui-dark-mode")).to_have_count(int(scheme == "dark"))

@@ -20,6 +20,7 @@ def shares(picture: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
     return np.array([[cell.mean() for cell in np.array_split(row, 4, axis=1)] for row in np.array_split(cells, 4)])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # a cloud, a model and four answers, beside whatever else the machine does
 def test_the_demo_is_right_about_its_clip_and_draws_what_it_says(tmp_path: Path) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

@@ -51,6 +51,7 @@ def busy_queue(app: App, seconds: float) -> Iterator[list[str]]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # a synthesis, a deployment and two starts of workers, on a machine that may be busy
 def test_another_model_is_deployed_under_a_busy_queue(app: App, picture: Path, tmp_path: Path) -> None:
     app.upload("p.png", picture)

@@ -16,6 +16,7 @@ from cosmos_batch.state import JobRow
 from tests.support.deployed_app import EIGHT_B, TWO_B, App, error_of, wait_for
 from tests.support.vams_workflow import Vams
 
+STAGES = ["received", "started", "inferred", "committed", "written", "calledBack"]
 PATIENCE = 180  # seconds until a test fails that waits for what never comes; jobs that must not end take longer
 
 
@@ -41,8 +42,10 @@ def one_result(app: App, arn: str) -> None:
     assert Counter(event["type"] for event in history)["TaskSucceeded"] == 1, "one callback"
 
 
-@pytest.mark.parametrize("stage", ["received", "started", "inferred", "committed", "written", "calledBack"])
-@pytest.mark.parametrize("group", [False, True], ids=["engine process", "whole worker"])
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "group", [pytest.param(False, marks=pytest.mark.slow, id="engine process"), pytest.param(True, id="whole worker")]
+)
 def test_killed_at_any_stage_another_worker_finishes(app: App, tmp_path: Path, stage: str, group: bool) -> None:
     vams = Vams.of(app)
     script = {"killAt": stage, "once": str(tmp_path / "killed"), "group": group}

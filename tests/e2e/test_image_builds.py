@@ -14,6 +14,8 @@ from infra.synth import synthesize
 from tests.e2e.clear_text import holding, kinds, open_places
 from tests.support.deployed_app import App, configuration, configuration_text
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "hf_that-nobody-may-read"
 
 

@@ -54,6 +54,7 @@ def run(standing: LocalCloud, *arguments: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # four clouds are started and deployed to
 def test_two_runs_with_two_models_and_a_run_with_an_endpoint_are_answered_by_each(
     standing: LocalCloud, picture: Path, tmp_path: Path

@@ -32,6 +32,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)  # two busy cores, and 600 executions
 def test_concurrent_uploads_and_callbacks_are_answered_once_each(app: App, picture: Path) -> None:
     """Files with prompts are uploaded while the same number of VAMS's workflows call, at the same time."""
@@ -93,6 +94,7 @@ def ended(app: App, machine: str) -> int:
     return sum(count for status, count in statuses(app, machine).items() if status != "RUNNING")
 
 
+@pytest.mark.slow
 def test_concurrent_plans_start_exactly_the_wanted_workers(app: App, picture: Path) -> None:
     """At 2 s per item and 60 s to drain, 110 waiting items want 4 workers: ceil(110 * 2 / 60)."""
     app.workers(EIGHT_B).measured(seconds_per_unit=2.0, cold_start_seconds=1.0)

@@ -191,6 +191,7 @@ def state(app: App) -> dict[str, Any]:
     return listed
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # two syntheses, two deployments, three starts of workers, on a machine that may be busy
 def test_nothing_is_lost_answered_twice_or_downloaded_again(deployed: Updated, picture: Path, tmp_path: Path) -> None:
     app, hub = deployed.app, deployed.hub

@@ -25,6 +25,7 @@ STARTS = 400  # seconds, on a machine that does other things too
 
 pytestmark = [
     needs_vllm,
+    pytest.mark.slow,
     pytest.mark.timeout(900),
 ]
 

@@ -16,6 +16,9 @@ from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource, endpoint_service
 from tests.infra.examples import FOLDER, NAMES, example
 
+# The example with everything is enough for most changes.
+MOST_SLOW = [name if name == "everything" else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+
 
 @cache
 def found(name: str) -> frozenset[NagFinding]:
@@ -24,12 +27,13 @@ def found(name: str) -> frozenset[NagFinding]:
     return frozenset(findings(load_config(FOLDER / f"{name}.json"), outdir))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MOST_SLOW)
 def test_every_finding_of_cdk_nag_has_an_answer(name: str) -> None:
     assert found(name)  # it ran
     assert not not_accepted(found(name)), "\n".join(map(str, not_accepted(found(name))))
 
 
+@pytest.mark.slow
 def test_every_answer_has_a_finding() -> None:
     everything = frozenset[NagFinding]().union(*(found(name) for name in NAMES))
     assert not [one for one in ACCEPTED if not any(one.matches(finding) for finding in everything)]
@@ -211,7 +215,7 @@ class TestWhatTheToolsMiss:
 NOT_AMISS = "W3005,W3010"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MOST_SLOW)
 def test_cfn_lint_finds_nothing_in_an_example(name: str) -> None:
     command = [Path(sys.executable).with_name("cfn-lint"), "--ignore-checks", NOT_AMISS, "--"]
     templates = sorted(example(name).folder.glob("*.template.json"))

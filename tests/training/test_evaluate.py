@@ -39,6 +39,7 @@ def test_an_answer_is_right_or_wrong(kind: str, expected: str, answer: str, righ
     assert is_right(LabelledQuestion(kind, "?", expected), answer) is right
 
 
+@pytest.mark.slow
 def test_the_items_of_the_evaluation_are_the_same_each_time_and_some_are_held_out(tmp_path: Path) -> None:
     items = [draw_item(number, tmp_path) for number in range(30)]
     first = items[0].path.read_bytes()

@@ -10,6 +10,7 @@ from training.tokens import load_tokenizer
 from training.train import load_weights, save, train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [None, DEMO_REASON], ids=["from-nothing", "from-the-committed-weights"])
 def test_a_stage_writes_a_whole_checkpoint_with_weights_that_it_changed(start: Path | None, tmp_path: Path) -> None:
     out = tmp_path / "stage"

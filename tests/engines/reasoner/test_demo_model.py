@@ -19,7 +19,7 @@ from tests.support.real_vllm import needs_vllm
 pytestmark = pytest.mark.timeout(900)  # vLLM starts in a minute, and in many beside busy processes
 
 
-@pytest.fixture(scope="module", params=["transformers", pytest.param("vllm", marks=needs_vllm)])
+@pytest.fixture(scope="module", params=["transformers", pytest.param("vllm", marks=[needs_vllm, pytest.mark.slow])])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Provide each engine with the demo model."""
     with pytest.MonkeyPatch.context() as patch:

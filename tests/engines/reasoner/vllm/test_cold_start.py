@@ -10,7 +10,7 @@ from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.store.cache_archive import extract_archive, list_files, write_archive
 from tests.support.real_vllm import needs_vllm
 
-pytestmark = [needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MADE_FOR = {"test": "cold start"}
 # What vLLM learns of a model's architecture, in a process that imports all of it.
