@@ -132,5 +132,7 @@ class ComparedRuns(Model):
     """Two runs side by side."""
 
     counts: dict[str, int] = Field(description="Items by what has changed")
-    agreement: float | None = Field(description="Share of the items of both runs whose answers are the same")
+    agreement: float | None = Field(
+        description="Share of those with the same answer among the items of both runs that have one in either"
+    )
     pairs: list[ComparedPair] = Field(description="The first of those that differ")

@@ -4,20 +4,18 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.messages import Verbosity, set_verbosity
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
+from tests.support.moto_deployment import MACHINE as MACHINE
+from tests.support.moto_deployment import moto_deployment
 
 PIPELINE = "cosmos-reason2-2b"
-MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:machine"
 STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
@@ -88,25 +86,8 @@ def stepfunctions() -> FakeStepFunctions:
 
 @pytest.fixture
 def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
-    with mock_aws():
-        client = cache(boto3.client)
-        client("s3").create_bucket(Bucket="assets")
-        client("s3").put_bucket_versioning(Bucket="assets", VersioningConfiguration={"Status": "Enabled"})
-        client("s3").create_bucket(Bucket="state")
-        client("dynamodb").create_table(
-            TableName="state",
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-            BillingMode="PAY_PER_REQUEST",
-        )
-        yield Deployment(
-            clients=lambda service: stepfunctions if service == "stepfunctions" else client(service),
-            asset_roots=["assets"],
-            state_machine_arn=MACHINE,
-            state_table="state",
-            state_bucket="state",
-            pipelines=[PIPELINE, "cosmos-reason2-8b"],
-        )
+    with moto_deployment(stepfunctions) as made:
+        yield made
 
 
 @pytest.fixture

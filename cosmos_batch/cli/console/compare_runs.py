@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from cosmos_batch.cli.runs.comparison import SAME, ComparedItem, Difference, KeyKind, compared
+from cosmos_batch.cli.runs.comparison import FAILS_IN_BOTH, SAME, ComparedItem, Difference, KeyKind, compared
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.console.run_records import ComparedEnd, ComparedPair, ComparedRuns
 
@@ -16,7 +16,8 @@ def compare_runs(first: StoredRun, second: StoredRun, by: KeyKind) -> ComparedRu
     """
     with compared(first, second, by) as comparison:
         counts = comparison.counts()
-        in_both = sum(number for change, number in counts.items() if not change.startswith("only in"))
+        without_two_answers = ("only in the first", "only in the second", FAILS_IN_BOTH)
+        in_both = sum(number for change, number in counts.items() if change not in without_two_answers)
         return ComparedRuns(
             counts=counts,
             agreement=counts.get(SAME, 0) / in_both if in_both else None,

@@ -135,10 +135,13 @@ def test_a_run_that_is_gone(open_run: OpenRun) -> None:
 
 def test_two_runs_side_by_side(open_run: OpenRun, deployment: Deployment) -> None:
     s3 = deployment.clients("s3")
-    put_run(s3, "one", [[answered("a", "Yes."), answered("b", "It rains."), failed("c"), answered("d")]])
-    put_run(s3, "two", [[answered("a", "Yes. "), answered("b", "It snows."), answered("c"), failed("e")]])
+    put_run(s3, "one", [[answered("a", "Yes."), answered("b", "It rains."), failed("c"), answered("d"), failed("f")]])
+    put_run(s3, "two", [[answered("a", "Yes. "), answered("b", "It snows."), answered("c"), failed("e"), failed("f")]])
     found = open_run("").get("/api/runs/one/compared/two").json()
-    counts = {"same": 1, "changed": 1, "is answered now": 1, "only in the first": 1, "only in the second": 1}
+    counts = {
+        "same": 1, "changed": 1, "is answered now": 1, "fails in both": 1, "only in the first": 1,
+        "only in the second": 1,
+    }  # fmt: skip
     assert found["counts"] == counts and found["agreement"] == pytest.approx(1 / 3)
     pairs = {pair["item"]: pair for pair in found["pairs"]}
     assert (pairs["b"]["first"]["answer"], pairs["b"]["second"]["answer"]) == ("It rains.", "It snows.")

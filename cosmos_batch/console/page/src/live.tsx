@@ -1,5 +1,5 @@
 import Alert from "@cloudscape-design/components/alert";
-import { longDuration, utc } from "./format";
+import { dollars, longDuration, utc } from "./format";
 import type { RunActivity, RunLine } from "./types";
 
 // What happens in a run at this moment.
@@ -42,7 +42,7 @@ function speed(live: RunActivity, run: RunLine) {
   return (
     <span>
       {rate}
-      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours.
+      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours, {dollars(run.dollars)} so far.
     </span>
   );
 }

@@ -12,7 +12,7 @@ export function PlanPanel({ plan, busy, onStart }: { plan: PlanShown; busy: bool
         {plan.lines.join("\n")}
       </pre>
       {plan.findings.length > 0 && (
-        <Alert type="warning" header="What would stop it">
+        <Alert type="warning" header="Before you start">
           <pre className="spoken">{plan.findings.join("\n")}</pre>
         </Alert>
       )}
