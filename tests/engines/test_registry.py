@@ -54,7 +54,8 @@ from dataclasses import dataclass
 
 from cosmos_batch.contract.result import Answer, Usage
 from cosmos_batch.engines.serving.dialect import ServerDialect, dialect_of
-from cosmos_batch.engines.serving.served_model import ServedModel, ServerPlan
+from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.serving.server import Address
 
 SERVER = """

@@ -1,18 +1,15 @@
-"""A checkpoint on a server of ours: starting the server, sending requests, replacing a server that
-ended, stopping it.
-"""
+"""Loads a checkpoint in a server of ours, sends it requests, replaces a server that has ended, and stops it."""
 
 import asyncio
 import logging
 import shutil
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import httpx2
 
@@ -20,7 +17,8 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.engines.errors import CRASH_REMEDY, EngineDied
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.dialect import Phases, ServerDialect
-from cosmos_batch.engines.serving.server import Address, Server, ServerDied, ServerFault, unix_address
+from cosmos_batch.engines.serving.server import Server, ServerDied, ServerFault
+from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.serving.watchdog import watch
 
 START_SECONDS = 1800  # a cold start that compiles everything on slow disks
@@ -35,40 +33,6 @@ _ENDING_SECONDS = 5  # from a broken connection to the end of the server's proce
 _HEALTH_SECONDS = 30  # a healthy server that decodes the media of a full batch answers late
 
 log = logging.getLogger(__name__)
-
-
-class ServerPlan(ABC):
-    """A plan of how a program is started as a server and how much memory it may use. Its `str` describes it in logs."""
-
-    program: str
-    """The program's name in messages."""
-
-    less_memory: str
-    """The remedy in an error about GPU memory."""
-
-    @abstractmethod
-    def command(self, checkpoint: Path, folder: Path) -> list[str]:
-        """Return the argument list for a checkpoint. `folder` is the server's own, for its socket and scratch files."""
-
-    @abstractmethod
-    def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
-        """Return environment variables beside our own. `caches` is the folder for compiled code."""
-
-    def address(self, folder: Path) -> Address:
-        """Return where the server listens: on a Unix socket in its own folder, unless a subclass says otherwise."""
-        return unix_address(folder)
-
-    def smaller(self) -> Self | None:
-        """Return a plan whose requests take much less memory. None: a server with one job at a time needs what it
-        needs.
-        """
-        return None
-
-    def fitted_to_free_memory(self) -> Self:
-        """Return this plan for the GPU memory that is free now, if the program reserves a share of it
-        when it starts.
-        """
-        return self
 
 
 Plan = TypeVar("Plan", bound=ServerPlan)
@@ -97,11 +61,11 @@ class ServedModel(Generic[Plan]):
         self._name = name
         self._server: Server | None = None
         self._has_served = False
-        self._full_plan = plan  # with which the first start succeeded
-        self._times_smaller = 0  # how often the plan was made smaller since
-        self._answers = 0  # since the plan was made smaller
-        self._requests = 0  # under way
-        self._crashes = 0  # since the last answer
+        self._full_plan = plan  # the plan with which the first start succeeded
+        self._times_smaller = 0  # how often the plan was made smaller since then
+        self._answers = 0  # how many requests were answered since the plan was made smaller
+        self._requests = 0  # how many requests are under way
+        self._crashes = 0  # how often a server crashed since the last answer
         self._last_counted: Server | None = None  # the server whose crash was counted last
         self._restarting: asyncio.Future[None] | None = None
         self._starting = threading.Lock()

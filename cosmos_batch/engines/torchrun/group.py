@@ -16,8 +16,8 @@ from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.hub_cache import offline_variables
 from cosmos_batch.engines.serving.dialect import ServerDialect
 from cosmos_batch.engines.serving.openai_errors import error_message
-from cosmos_batch.engines.serving.served_model import ServerPlan
 from cosmos_batch.engines.serving.server import Server, socket_in
+from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.strict_guardrails import UNJUDGED
 from cosmos_batch.engines.torch_errors import expandable_segments, mentions_out_of_memory
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.vllm_omni.plugin import VERDICTS_FOLDER
 from cosmos_batch.engines.hub_cache import offline_variables
-from cosmos_batch.engines.serving.served_model import ServerPlan
 from cosmos_batch.engines.serving.server import program_here, socket_in
+from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.torch_errors import expandable_segments
 from cosmos_batch.engines.vllm.dialect import cache_variables
 

@@ -11,8 +11,8 @@ from packaging.version import Version
 from cosmos_batch.engines.checkpoints import config_of, text_config
 from cosmos_batch.engines.gpus import free_share
 from cosmos_batch.engines.reasoner.vllm.plugin import VIDEO_BACKEND
-from cosmos_batch.engines.serving.served_model import ServerPlan
 from cosmos_batch.engines.serving.server import program_here, socket_in
+from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.vllm.dialect import cache_variables
 
 MODEL = "cosmos"  # the model's name in requests
