@@ -7,6 +7,7 @@ from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.fed_items import FedItems, RunFeeding
 from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.item_ends import count_item, end_of
+from cosmos_batch.state.item_jobs import ItemJobs
 from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobEnd, JobRow, JobState, Waiting
 from cosmos_batch.state.jobs import Jobs
 from cosmos_batch.state.new_objects import write_once
@@ -31,6 +32,7 @@ __all__ = [
     "Groups",
     "ItemEnd",
     "ItemFacts",
+    "ItemJobs",
     "JobEnd",
     "JobRow",
     "JobState",

@@ -7,44 +7,26 @@ back, and when the engine or the worker was lost with several jobs: each of them
 only a loss during an attempt that ran alone counts (decision 005). It is also subtracted when a remote server is busy
 or away; the job then waits in its queue, see `Waiting`.
 
-The job of a run's item is named after what is asked (`watch`), so that another run that asks the same finds it.
+What only the jobs of runs' items need, such as to serve several runs, is in `item_jobs.py`.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.planning.pace import weight_of
 from cosmos_batch.state.job_rows import FINAL, Attempt, ItemFacts, JobRow, Stage, Waiting
-from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 # The part of an update expression that ends an attempt.
 _CLOSED = "REMOVE #openAttempt DELETE #opened :ids"
 
-Watched = Literal["send", "joined", "ended"]
-"""What is to be done about a watched job: send it to its queue; wait for it; or nothing, because it has ended."""
 
-REUSED_FOR = timedelta(days=25)
-"""How long an answer serves later runs. Its row and its document expire five days later (`KEEP_SECONDS`, and the
-lifecycle of the state bucket), by when the tables of a run that uses it must have been written."""
-
-EARLIER_ENDS = 50
-"""How many earlier ends of a job that is done again and again its row keeps, for tables that are not written yet."""
-
-_IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
-# What a job that is done again leaves behind of its earlier attempts.
-_FORGOTTEN = (
-    *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "interruptions"),
-    *("gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),
-)
-
-
-def _pk(job_id: str) -> str:
+def job_key(job_id: str) -> str:
+    """Return the partition key of a job's row."""
     return f"job#{job_id}"
 
 
@@ -58,112 +40,10 @@ class Jobs:
         """Write the row of a planned job. A job that has a row already keeps it unchanged."""
         weight = weight_of(job)
         try:
-            self._table.put_new(_pk(job.job_id), "job", {**_new_row(job), "weight": weight})
+            self._table.put_new(job_key(job.job_id), "job", {**new_row(job), "weight": weight})
         except ConditionFailed:
             return
         self.count_waiting(job.pipeline, 1, weight)
-
-    def watch(self, job: Job, watcher: Watcher, retry: bool) -> tuple[Watched, JobRow]:
-        """Let an item of a run wait for a job, and create the job unless it exists. Returns what is to be done.
-
-        The job of another run, or of the same run before, is not done twice: if it is in flight, the item waits for it
-        too. If it has succeeded with the wanted commit of the model, the item has its answer. If it has failed, it is
-        done again if its error may pass, or if `retry` asks for it; a cancelled one is done again in any case. The end
-        of the item itself stays its end, unless it was cancelled.
-
-        Whoever is told to send the job calls `sent` afterwards. Until then everybody who asks is told to send it: two
-        messages of a job do no harm, and none would lose it.
-
-        The row has no weight: a shard counts in the pipeline's totals as a whole.
-        """
-        created = {**_new_row(job), "watchers": {watcher.text}, "paidBy": watcher.run}
-        try:
-            self._table.put_new(_pk(job.job_id), "job", created)
-            return "send", JobRow.model_validate(created)
-        except ConditionFailed:
-            pass
-        while True:
-            row = self.get(job.job_id)
-            assert row is not None, "the row of a job is kept for a month"
-            own = row.end_for(watcher)
-            if own is not None and own.state != "CANCELLED":
-                return "ended", row
-            try:
-                if row.state not in FINAL:
-                    row = self._join(job, watcher, row)
-                    return ("joined" if row.is_sent else "send"), row
-                if _may_end_otherwise(row, job, retry):
-                    return "send", self._reopen(job, watcher, row)
-                return "ended", self._reuse(watcher, row)
-            except ConditionFailed:
-                continue  # another process has changed the row since it was read
-
-    def _join(self, job: Job, watcher: Watcher, row: JobRow) -> JobRow:
-        """Add an item to those that wait for a job in flight, which has until the latest of their deadlines."""
-        values: dict[str, object] = {"watchers": {watcher.text}, **_IN_FLIGHT}
-        expression, condition = "ADD #watchers :watchers", "#state IN (:planned, :running, :committed)"
-        deadline = _text_of(job.deadline)
-        if row.deadline is None or row.deadline < deadline:
-            values["deadline"] = deadline
-            expression = f"SET #deadline = :deadline {expression}"
-            condition += " AND (attribute_not_exists(#deadline) OR #deadline < :deadline)"
-        return self._update(job.job_id, expression, values, condition)
-
-    def _reuse(self, watcher: Watcher, row: JobRow) -> JobRow:
-        """Note that an item has the end of a job that had ended before the item came."""
-        values = {"item": {watcher.text}, "before": row.state, "planned": row.stages["planned"]}
-        condition = "#state = :before AND #stages.#planned = :planned"
-        return self._update(row.job_id, "ADD #reusedBy :item", values, condition)
-
-    def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
-        """Have a job done again for an item. Its earlier end is kept for the items that it was the end of."""
-        new = {name: value for name, value in _new_row(job).items() if name not in ("jobId", "pipeline", "input")}
-        kept = [end.stored() for end in (*ended.earlier, ended) if end.watchers or end.reused_by][-EARLIER_ENDS:]
-        new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": kept}
-        expression = (
-            f"SET {', '.join(f'#{name} = :{name}' for name in new)} "
-            f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)}"
-        )
-        values = {**new, "before": ended.state, "then": ended.stages["planned"]}
-        condition = (
-            f"#state = :before AND #stages.#planned = :then AND {_same_set('reusedBy', ended.reused_by, values)}"
-        )
-        return self._update(job.job_id, expression, values, condition)
-
-    def sent(self, row: JobRow) -> None:
-        """Note that the message of an item's job is in its queue, unless the job was planned anew meanwhile."""
-        try:
-            values: dict[str, object] = {"now": now(), "planned": row.stages["planned"]}
-            self._update(row.job_id, "SET #sentAt = :now", values, "#stages.#planned = :planned")
-        except ConditionFailed:
-            return
-
-    def unsent(self, job_id: str) -> bool:
-        """Note that the message of a planned job will be deleted, so that it must be sent again.
-
-        Returns False if the job is not planned: a worker has it, or it has ended.
-        """
-        try:
-            self._update(job_id, "REMOVE #sentAt", {"planned": "PLANNED"}, "#state = :planned")
-        except ConditionFailed:
-            return False
-        return True
-
-    def leave(self, job_id: str, watcher: Watcher) -> bool:
-        """Let an item wait no longer for a planned job, which is cancelled if nobody else waits for it.
-
-        Returns False if the item has its end from this job, or will soon have it, because a worker does the job.
-        """
-        try:
-            values: dict[str, object] = {"item": {watcher.text}, "planned": "PLANNED"}
-            row: JobRow | None = self._update(job_id, "DELETE #watchers :item", values, "#state = :planned")
-        except ConditionFailed:
-            row = self.get(job_id)
-        if row is None or row.state == "CANCELLED":
-            return True
-        if row.state == "PLANNED" and not row.watchers:
-            self.close(job_id, Result(job_id=job_id, error=ITEM_CANCELLED), cancelled=True, watchers=row.watchers)
-        return not row.concerns(watcher)
 
     def count_waiting(self, pipeline: str, jobs: int, weight: float) -> None:
         """Add to the pipeline's totals of undecided jobs and of their weight; negative numbers subtract.
@@ -185,12 +65,12 @@ class Jobs:
 
     def get(self, job_id: str) -> JobRow | None:
         """Return the row, or None if the job was never planned."""
-        item = self._table.get(_pk(job_id), "job")
+        item = self._table.get(job_key(job_id), "job")
         return None if item is None else JobRow.model_validate(item)
 
     def stamp(self, job_id: str, stage: Stage) -> None:
         """Record the time at which a job reached a stage."""
-        self._table.update(_pk(job_id), "job", f"SET #stages.#{stage} = :now", {"now": now()})
+        self._table.update(job_key(job_id), "job", f"SET #stages.#{stage} = :now", {"now": now()})
 
     def open_attempt(self, job_id: str, attempt: Attempt) -> JobRow:
         """Open an attempt and count it. Raises ConditionFailed where the job is decided already.
@@ -364,7 +244,7 @@ class Jobs:
         }
         condition = "#state IN (:planned, :running)"
         if watchers is not None:
-            condition += f" AND {_same_set('watchers', watchers, values)}"
+            condition += f" AND {same_set('watchers', watchers, values)}"
         expression = "SET #state = :state, #result = :result, #stages.#reported = :now"
         try:
             row = self._update(job_id, expression, values, condition)
@@ -374,10 +254,10 @@ class Jobs:
         return row
 
     def _update(self, job_id: str, expression: str, values: Mapping[str, object], condition: str) -> JobRow:
-        return JobRow.model_validate(self._table.update(_pk(job_id), "job", expression, values, condition))
+        return JobRow.model_validate(self._table.update(job_key(job_id), "job", expression, values, condition))
 
 
-def _new_row(job: Job) -> dict[str, Any]:
+def new_row(job: Job) -> dict[str, Any]:
     """Return the attributes of a planned job's row."""
     row: dict[str, Any] = {
         "jobId": job.job_id,
@@ -386,7 +266,7 @@ def _new_row(job: Job) -> dict[str, Any]:
         "document": f"s3://{job.document.bucket}/{job.document.key}",
         "executionArn": job.execution_arn,
         "attempts": 0,
-        "deadline": _text_of(job.deadline),
+        "deadline": text_of(job.deadline),
         "stages": {"planned": now()},
         "expiresAt": expires_at(),
     }
@@ -395,27 +275,14 @@ def _new_row(job: Job) -> dict[str, Any]:
     return row
 
 
-def _text_of(time: datetime) -> str:
+def text_of(time: datetime) -> str:
     """Return a time in UTC as text, such that later times are greater texts."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def _same_set(name: str, known: set[str] | frozenset[str], values: dict[str, Any]) -> str:
+def same_set(name: str, known: set[str] | frozenset[str], values: dict[str, Any]) -> str:
     """Return the condition that a set is as it was read; DynamoDB stores no empty set."""
     if not known:
         return f"attribute_not_exists(#{name})"
     values[f"known_{name}"] = set(known)
     return f"#{name} = :known_{name}"
-
-
-def _may_end_otherwise(row: JobRow, job: Job, retry: bool) -> bool:
-    """Return whether a job that has ended can end otherwise if it is done again, perhaps by another model commit."""
-    if row.state == "CANCELLED":
-        return True
-    if row.state == "SUCCEEDED":
-        if datetime.now(UTC) - datetime.fromisoformat(row.stages["planned"]) >= REUSED_FOR:
-            return True
-        wanted = job.planned_for.revision if job.planned_for is not None else None
-        return wanted is not None and row.revision != wanted
-    error = None if row.result is None else row.result.error
-    return row.state == "FAILED" and (retry or error is None or error.retryable)

@@ -18,8 +18,9 @@ The way of a message, once the worker is ready:
 5. `inference` runs the engine, for several jobs at a time or one alone. While a remote server is away
    (`server_outages`), the job goes back to its queue.
 6. `outputs` checks what the engine made; `documents` writes the result document, with `costs`.
-7. `commit` decides the result in the state table, writes the document and the files to their final keys, and
-8. reports to the state machine with the job's task token (`task_tokens`); then the message is deleted.
+7. `attempt_endings` stores the result, commits an error, or gives the job back to the queue.
+8. `commit` decides the result in the state table, writes the document and the files to their final keys, and
+9. reports to the state machine with the job's task token (`task_tokens`); then the message is deleted.
 
 `clients`, `credentials` and `logs` serve all of them.
 """

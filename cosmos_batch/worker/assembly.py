@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
-from cosmos_batch.state import Jobs, Revisions, Runs, StagedDocuments, Table, Workers
+from cosmos_batch.state import ItemJobs, Revisions, Runs, StagedDocuments, Table, Workers
 from cosmos_batch.store import CompileCaches, ModelStore
+from cosmos_batch.worker.attempt_endings import AttemptEndings
 from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
@@ -30,11 +31,20 @@ if TYPE_CHECKING:
 def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> WorkerLoop:
     """Return a worker around an engine that has not loaded its model yet."""
     table = Table(clients.dynamodb, environment.state_table)
-    jobs = Jobs(table)
+    jobs = ItemJobs(table)
     task_tokens = TaskTokens(clients.stepfunctions, environment.worker.heartbeat_seconds, environment.pipeline)
     callers = Callers(task_tokens, jobs, Runs(table))
     queue = Queue(clients.sqs, environment.queue_url, leases)
     documents = StagedDocuments(table, clients.s3, environment.state_bucket)
+    model = ResidentModel(
+        engine,
+        _store(environment, clients, Revisions(table, environment.pipeline)),
+        _caches(environment, clients),
+        environment.model,
+        environment.context,
+        GuardrailModels.of(environment),
+    )
+    committer = Committer(clients.s3, jobs, callers, queue, documents, environment.state_bucket)
     runner = Runner(
         environment=environment,
         clients=clients,
@@ -43,17 +53,10 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         task_tokens=task_tokens,
         callers=callers,
         queue=queue,
-        committer=Committer(clients.s3, jobs, callers, queue, documents, environment.state_bucket),
-        model=ResidentModel(
-            engine,
-            _store(environment, clients, Revisions(table, environment.pipeline)),
-            _caches(environment, clients),
-            environment.model,
-            environment.context,
-            GuardrailModels.of(environment),
-        ),
+        model=model,
         slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
         inference=Inference(environment, engine, jobs, callers),
+        endings=AttemptEndings(environment, jobs, callers, queue, committer, model),
         upsampler=_upsampler(environment, clients),
     )
     return WorkerLoop(runner)

@@ -101,7 +101,7 @@ class WorkerLoop:
             elif self._idle_for(self._settings.idle_seconds):
                 if await self._leave():
                     return
-            elif self.runner.outage.is_on:
+            elif self.runner.endings.outage.is_on:
                 await self._wait_for_server()
             else:
                 await self._take(POLL_SECONDS)
@@ -133,7 +133,7 @@ class WorkerLoop:
 
     async def _wait_for_server(self) -> None:
         """Take no job while the remote server is unavailable. If that lasts, the worker leaves as one without work."""
-        outage = self.runner.outage
+        outage = self.runner.endings.outage
         if seconds := outage.seconds_until_probe:
             await self._wait_for_change(min(seconds, POLL_SECONDS))
         else:
@@ -149,7 +149,7 @@ class WorkerLoop:
             return True  # other workers take what comes
         self._keep = row.keep
         wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
-        if not self._keep and (self.runner.outage.is_on or await self._take(wait) == 0):
+        if not self._keep and (self.runner.endings.outage.is_on or await self._take(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)

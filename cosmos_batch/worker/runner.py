@@ -1,20 +1,17 @@
 """Takes one message from its receipt until it is deleted or given back to the queue.
 
-`Runner.handle` reads the job's row, fetches its files (`inputs`), runs the engine (`inference`), checks the output
-(`outputs`), and stores and reports the result (`commit`). Decision 005 says which failures count against a job,
-decision 053 what happens while a remote server is unavailable.
+`Runner.handle` reads the job's row, fetches its files (`inputs`), runs the engine (`inference`) and checks the output
+(`outputs`). `attempt_endings` stores the result or the error, or gives the job back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,20 +20,18 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
-from cosmos_batch.state import FINAL, Attempt, ConditionFailed, ItemFacts, JobRow, Jobs, Waiting, Workers
-from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
+from cosmos_batch.state import FINAL, Attempt, ConditionFailed, ItemJobs, JobRow, Workers
+from cosmos_batch.worker.attempt_endings import AttemptEndings
 from cosmos_batch.worker.callers import Callers, latest_deadline
 from cosmos_batch.worker.clients import Clients
-from cosmos_batch.worker.commit import Committer, not_stored
-from cosmos_batch.worker.costs import facts_of
+from cosmos_batch.worker.commit import not_stored
 from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
 from cosmos_batch.worker.inputs import prepare, wait_for_disk
 from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt, stage_reached
-from cosmos_batch.worker.job_limits import refusal, server_timed_out, timed_out, too_late
-from cosmos_batch.worker.outputs import JobOutputs, collect_outputs
+from cosmos_batch.worker.job_limits import refusal, timed_out
+from cosmos_batch.worker.outputs import collect_outputs
 from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.resident_model import ResidentModel
-from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, Outage, pause_seconds
 from cosmos_batch.worker.task_tokens import TaskTokens
 
 if TYPE_CHECKING:
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0  # seconds until a result is stored again; doubled with each failure
 RECEIPTS_BEFORE_PLANNED_AGAIN = 5  # of an item that was planned for another deployment
 
 UNPLANNED = Error(
@@ -61,20 +55,17 @@ class Runner:
 
     environment: WorkerEnvironment
     clients: Clients
-    jobs: Jobs
+    jobs: ItemJobs
     workers: Workers
     task_tokens: TaskTokens
     callers: Callers
     queue: Queue
-    committer: Committer
     model: ResidentModel
     slots: Slots
     inference: Inference
+    endings: AttemptEndings
     upsampler: Upsampler | None = None
     _began_in_company: bool = False
-
-    def __post_init__(self) -> None:
-        self.outage = Outage(self.model.engine)
 
     async def handle(self, attempt: JobAttempt) -> AttemptEnd:
         """Handle one delivery until its job is decided or given back.
@@ -85,31 +76,30 @@ class Runner:
             return await self._handle_or_drop(attempt)
         except asyncio.CancelledError:
             log.info("given back", extra={"jobId": attempt.job.job_id})
-            await self._give_back(attempt)
+            await self.endings.give_back(attempt)
             return AttemptEnd.NOT_DECIDED
         except Failure:
             if not attempt.has_left_engine:
                 log.error("given back: its model cannot be loaded", extra={"jobId": attempt.job.job_id})
-                await self._give_back(attempt)
+                await self.endings.give_back(attempt)
             raise
         except Exception as fault:
             # AWS or the disk failed, not the job. Its lease lapses, and it is tried again after its visibility timeout.
             log.exception("left in the queue for another attempt", extra={"jobId": attempt.job.job_id})
             self.queue.abandon(attempt.delivery.receipt_handle)
-            if (
-                attempt.has_left_engine
-            ):  # the inference is lost: the attempt counts, so that `maxAttempts` limits its price
+            if attempt.has_left_engine:
+                # The inference is lost: the attempt counts, so that `maxAttempts` limits its price.
                 error = not_stored(attempt.job, fault)
                 await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error)
             else:
-                await self._undo(attempt)
+                await self.endings.undo(attempt)
             raise
 
     async def _handle_or_drop(self, attempt: JobAttempt) -> AttemptEnd:
         try:
             return await self._handle(attempt)
         except TaskGoneError:
-            return await self._drop(attempt)
+            return await self.endings.drop(attempt)
 
     async def _handle(self, attempt: JobAttempt) -> AttemptEnd:
         stage_reached("received", attempt.job)
@@ -117,10 +107,10 @@ class Runner:
         if row is None:
             return AttemptEnd.NOT_DECIDED
         if row.winner is not None:
-            await self._conclude(attempt, self.committer.finish, attempt.delivery, row)
+            await self.endings.finish(attempt, row)
             return AttemptEnd.NOT_DECIDED
         if (error := refusal(attempt.delivery, row, self.environment)) is not None:
-            await self._conclude_failed(attempt, error)
+            await self.endings.conclude_failed(attempt, error)
             return AttemptEnd.FAILED
         if not self.serves(attempt.job):
             return await self._pass_on(attempt)
@@ -195,7 +185,7 @@ class Runner:
         state = self.callers.state(attempt.delivery)
         row = self.jobs.get(attempt.job.job_id)
         undecided = row is None or row.winner is None
-        if undecided and state == "gone" and self._end_unwanted(attempt):
+        if undecided and state == "gone" and self.endings.end_unwanted(attempt):
             log.info("nobody waits for it", extra={"jobId": attempt.job.job_id})
         elif row is None:
             self.callers.report(attempt.delivery, Result(job_id=attempt.job.job_id, error=UNPLANNED))
@@ -210,18 +200,11 @@ class Runner:
         self.queue.delete(attempt.delivery.receipt_handle)
         return None
 
-    def _end_unwanted(self, attempt: JobAttempt) -> bool:
-        """Close the job of an item that no run wants. Returns False if a run has come to wait for it meanwhile.
-
-        The job of an execution is closed by `report`.
-        """
-        return attempt.delivery.task_token is not None or self.callers.cancel(attempt.delivery)
-
     async def _serve(self, attempt: JobAttempt, alone: bool) -> AttemptEnd:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
             async with self.slots.place(alone):
                 if not self.model.is_loaded:  # a renewal failed while this job waited for its slot
-                    await self._give_back(attempt)
+                    await self.endings.give_back(attempt)
                     return AttemptEnd.NOT_DECIDED
                 if not self.serves(attempt.job):  # another commit was loaded while this job waited
                     return await self._pass_on(attempt)
@@ -237,7 +220,7 @@ class Runner:
                 job = await self.upsampler.upsample(job, workdir)
             prepared = time.monotonic() - began
             output = await self.inference.infer(attempt, job, workdir)
-            self.outage.end()
+            self.endings.outage.end()
             assert attempt.inferring_since is not None, "it was in the engine"
             timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - attempt.inferring_since, 3)}
             attempt.phase = AttemptPhase.CONCLUDING
@@ -245,17 +228,17 @@ class Runner:
                 collect_outputs, self.environment, self.model, job, output, workdir, timings
             )
         except ServerUnavailable as away:
-            return await self._pause(attempt, away)
+            return await self.endings.pause(attempt, away)
         except Failure as failure:
-            return await self._failed(attempt, failure.error)
+            return await self.endings.fail(attempt, failure.error)
         except ConditionFailed:
             return await self._handle(attempt)  # another attempt decided the job meanwhile
         except TimeoutError:
-            return await self._failed(attempt, timed_out(attempt.job, self.environment))
+            return await self.endings.fail(attempt, timed_out(attempt.job, self.environment))
         except EngineDied as died:
-            return await self._lost(attempt, died)
+            return await self.endings.give_back_lost(attempt, died)
         stage_reached("inferred", job)
-        return await self._store(attempt, outputs)
+        return await self.endings.store(attempt, outputs)
 
     async def _renew_model(self, attempt: JobAttempt) -> None:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
@@ -270,7 +253,7 @@ class Runner:
                 await self.model.renew(attempt.job)
             except Failure as failure:
                 if not failure.error.retryable:
-                    await self._conclude_failed(attempt, failure.error)
+                    await self.endings.conclude_failed(attempt, failure.error)
                 raise
             await self.record_model()
 
@@ -291,143 +274,6 @@ class Runner:
             self.jobs.open_attempt, attempt.job.job_id, Attempt(id=attempt.attempt_id, worker=name, solo=solo)
         )
         stage_reached("started", attempt.job)
-
-    async def _pause(self, attempt: JobAttempt, away: ServerUnavailable) -> AttemptEnd:
-        """Give a job back whose remote server is busy or away; it waits in its queue.
-
-        The attempt does not count, unless the server has broken the job off too often.
-        """
-        self.outage.begin(away)
-        row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
-        if row is None:
-            return await self._drop(attempt)
-        interrupted = away.kind == "interrupted"
-        if interrupted and row.interruptions >= FORGIVEN_INTERRUPTIONS:
-            return await self._failed(attempt, away.error)
-        seconds = pause_seconds(attempt.job, row.pauses, away)
-        if seconds is None:
-            error = server_timed_out(attempt.job, away.error.message)
-            await self._conclude_failed(attempt, error)
-            return AttemptEnd.FAILED
-        log.info("waits %d s: %s", seconds, away.error.message, extra={"jobId": attempt.job.job_id})
-        until = datetime.now(UTC) + timedelta(seconds=seconds)
-        waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
-        await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted)
-        await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
-        return AttemptEnd.NOT_DECIDED
-
-    async def _failed(self, attempt: JobAttempt, error: Error) -> AttemptEnd:
-        """Give the job back for another attempt if its error may pass and attempts are left, else commit the error."""
-        row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
-        attempts = row.attempts if row is not None else 0
-        if error.retryable and attempts < self.environment.worker.max_attempts:
-            await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error)
-            await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
-            return AttemptEnd.NOT_DECIDED
-        facts = await self._facts(attempt)
-        await self._conclude_failed(attempt, error, facts)
-        return AttemptEnd.FAILED
-
-    async def _lost(self, attempt: JobAttempt, died: EngineDied) -> AttemptEnd:
-        """Give back a job that was in the engine when the engine's process ended.
-
-        Any of the jobs that were in it may be the cause. So each is a suspect now, and its next attempt runs alone.
-        """
-        log.warning("lost with the engine", extra={"jobId": attempt.job.job_id})
-        row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
-        if row is not None and row.open_attempt is not None and row.open_attempt.id == attempt.attempt_id:
-            await asyncio.to_thread(self.jobs.settle_lost, row, died.error)
-        if died.for_good:
-            raise Failure.of(died.error)
-        await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
-        return AttemptEnd.NOT_DECIDED
-
-    async def _store(self, attempt: JobAttempt, outputs: JobOutputs) -> AttemptEnd:
-        """Commit the outputs as the job's result; if that is refused or its deadline passes, commit an error."""
-        facts = await self._facts(attempt)
-        try:
-            await self._conclude(attempt, self.committer.succeed, attempt.delivery, attempt.attempt_id, outputs, facts)
-        except Failure as failure:
-            error = failure.error
-        except FAULTS as fault:
-            error = not_stored(attempt.job, fault)
-        else:
-            return AttemptEnd.ANSWERED
-        await self._conclude_failed(attempt, error, facts)
-        return AttemptEnd.FAILED
-
-    async def _facts(self, attempt: JobAttempt) -> ItemFacts | None:
-        """Return what to note about an item of a run; None for another job, whose document tells it."""
-        if attempt.delivery.run is None:
-            return None
-        return await asyncio.to_thread(facts_of, attempt.engine_seconds, self.model.stored.commit)
-
-    async def _conclude_failed(self, attempt: JobAttempt, error: Error, facts: ItemFacts | None = None) -> None:
-        """Commit and report that the job has failed."""
-        await self._conclude(attempt, self.committer.fail, attempt.delivery, attempt.attempt_id, error, facts)
-
-    async def _conclude(self, attempt: JobAttempt, conclusion: Callable[..., None], *arguments: object) -> None:
-        """Call a method of the committer; while AWS is unavailable, repeat it until the job's deadline.
-
-        Raises
-        ------
-        FAULTS
-            AWS refused a request, or the deadline has passed.
-        TaskGoneError
-            The execution ended before a result was decided.
-        """
-        attempt.phase = AttemptPhase.CONCLUDING
-        wait = FIRST_WAIT
-        while True:
-            try:
-                await asyncio.to_thread(conclusion, *arguments)
-            except FAULTS as fault:
-                left = (attempt.job.deadline - datetime.now(UTC)).total_seconds()
-                if not may_succeed_later(fault) or left < wait:
-                    raise
-                log.warning("not stored yet: tried again", exc_info=True, extra={"jobId": attempt.job.job_id})
-            else:
-                attempt.phase = AttemptPhase.CONCLUDING
-                return
-            attempt.phase = AttemptPhase.RETRYING
-            await asyncio.sleep(wait * random.uniform(0.75, 1))
-            wait = min(2 * wait, LONGEST_WAIT)
-            await asyncio.to_thread(self._raise_if_gone, attempt)
-
-    def _raise_if_gone(self, attempt: JobAttempt) -> None:
-        """Raise TaskGoneError if nobody waits for the job and no result was decided.
-
-        A token is gone as well when the result was reported before. Then only the row is left to be written.
-        """
-        if self.callers.state(attempt.delivery) != "gone":
-            return
-        try:
-            row = self.jobs.get(attempt.job.job_id)
-        except FAULTS:
-            return  # the row cannot be read now; the next try reads it again
-        if row is None or row.winner is None:
-            raise TaskGoneError
-
-    async def _drop(self, attempt: JobAttempt) -> AttemptEnd:
-        deadline = await asyncio.to_thread(self.callers.deadline, attempt.job)
-        if attempt.delivery.task_token is None and deadline <= datetime.now(UTC):
-            await self._conclude_failed(attempt, too_late(attempt.job))
-            return AttemptEnd.FAILED
-        log.info("nobody waits for it: the work is dropped", extra={"jobId": attempt.job.job_id})
-        await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id)
-        if await asyncio.to_thread(self._end_unwanted, attempt):
-            await asyncio.to_thread(self.queue.delete, attempt.delivery.receipt_handle)
-        else:
-            await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
-        return AttemptEnd.NOT_DECIDED
-
-    async def _give_back(self, attempt: JobAttempt) -> None:
-        await self._undo(attempt)
-        await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
-
-    async def _undo(self, attempt: JobAttempt) -> None:
-        if attempt.phase is not AttemptPhase.WAITING:  # once committed, there is no open attempt to undo
-            await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id)
 
 
 async def _complete(call: Callable[..., object], *arguments: object) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Table, Watcher
+from cosmos_batch.state import FINAL, ItemJobs, JobRow, Jobs, Runs, Table, Watcher
 from lambdas.clients import client
 from lambdas.log import log
 from lambdas.runs.shard_ends import count_and_answer, park_shard
@@ -94,7 +94,7 @@ def _put_back(row: JobRow, error: Error, table: Table) -> bool:
     The shards that wait for the item are parked. When a run goes on, it feeds them again, and what is not noted as sent
     is sent then. The note is removed first: after a crash in between, the message is received again.
     """
-    jobs, runs = Jobs(table), Runs(table)
+    jobs, runs = ItemJobs(table), Runs(table)
     if row.state in FINAL:
         count_and_answer(row, runs)
         return True

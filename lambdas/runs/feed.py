@@ -14,7 +14,7 @@ from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironm
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
 from cosmos_batch.planning.pace import typical_weight, weight_of
-from cosmos_batch.state import ItemEnd, Jobs, RunFeeding, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
+from cosmos_batch.state import ItemEnd, ItemJobs, RunFeeding, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
 from lambdas.clients import state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
@@ -47,7 +47,7 @@ class Feeder:
 
     def __post_init__(self) -> None:
         self._table: Table = state_table(self.environment.state_table)
-        self._runs, self._jobs = Runs(self._table), Jobs(self._table)
+        self._runs, self._jobs = Runs(self._table), ItemJobs(self._table)
         self._objects = RunObjects(self.environment.state_bucket, self.ref.run)
 
     def feed(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.contract.runs import RunRequest
-from cosmos_batch.state import JobRow, Jobs
+from cosmos_batch.state import ItemJobs, JobRow
 from lambdas.clients import client
 
 THREADS = 16
@@ -29,7 +29,7 @@ class Message(NamedTuple):
     row: JobRow
 
 
-def send_jobs(queue_url: str, request: RunRequest, unsent: Iterable[Unsent], jobs: Jobs) -> None:
+def send_jobs(queue_url: str, request: RunRequest, unsent: Iterable[Unsent], jobs: ItemJobs) -> None:
     """Send the messages of jobs, each once, and note that. Raises RuntimeError where SQS takes some of them never.
 
     A fault between the two leaves jobs without a note, and whoever finds one sends its message again.
@@ -66,7 +66,7 @@ def _body(job: Job, request: RunRequest) -> str:
     return message.model_dump_json(exclude_defaults=True)
 
 
-def _send_and_note(queue_url: str, group: str, batch: list[Message], jobs: Jobs) -> None:
+def _send_and_note(queue_url: str, group: str, batch: list[Message], jobs: ItemJobs) -> None:
     _send(queue_url, group, [message.body for message in batch])
     for message in batch:
         jobs.sent(message.row)

@@ -7,7 +7,19 @@ from datetime import UTC, datetime, timedelta
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import FINAL, ItemEnd, JobRow, Jobs, RunRow, Runs, ShardRow, Table, Watcher, count_item, end_of
+from cosmos_batch.state import (
+    FINAL,
+    ItemEnd,
+    ItemJobs,
+    JobRow,
+    RunRow,
+    Runs,
+    ShardRow,
+    Table,
+    Watcher,
+    count_item,
+    end_of,
+)
 from lambdas.log import log, log_fault
 from lambdas.runs.item_messages import Unsent, send_jobs
 from lambdas.runs.objects import RunObjects
@@ -60,7 +72,7 @@ class ShardReconciliation:
 
     def __init__(self, shard: ShardRow, table: Table, bucket: str, queue_urls: Mapping[str, str]) -> None:
         self._shard = shard
-        self._jobs, self._runs = Jobs(table), Runs(table)
+        self._jobs, self._runs = ItemJobs(table), Runs(table)
         self._objects = RunObjects(bucket, shard.run)
         self._queue_url = queue_urls.get(shard.pipeline)
 

@@ -6,7 +6,7 @@ from cosmos_batch.contract.environment import DeployedQueue, PlanningEnvironment
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
-from cosmos_batch.state import Jobs, ReservedKeys, Revisions, Runs, ShardRow, Watcher
+from cosmos_batch.state import ItemJobs, ReservedKeys, Revisions, Runs, ShardRow, Watcher
 from lambdas.clients import state_table
 from lambdas.planning.plan import Execution, identity_of
 from lambdas.runs.item_messages import THREADS
@@ -28,7 +28,7 @@ def plan_shard(
     planned for a configuration or a commit of the model that is not deployed any more: no worker takes such a job.
     """
     table = state_table(environment.state_table)
-    jobs, objects = Jobs(table), RunObjects(environment.state_bucket, ref.run)
+    jobs, objects = ItemJobs(table), RunObjects(environment.state_bucket, ref.run)
     identity = identity_of(queue, request.invalidate_model, Revisions(table, queue.id))
     found = None if row.planned_by is None else objects.planned(row.planned_by, ref.shard)
     before: list[PlannedItem | None] = [None] * ref.items if found is None else list(found)
@@ -65,7 +65,7 @@ def is_outdated(item: PlannedItem, deployed: Identity) -> bool:
     return planned_for.configuration != deployed.configuration or planned_for.revision not in (None, deployed.revision)
 
 
-def _may_replace(earlier: PlannedItem | None, new: PlannedItem, watcher: Watcher, jobs: Jobs) -> bool:
+def _may_replace(earlier: PlannedItem | None, new: PlannedItem, watcher: Watcher, jobs: ItemJobs) -> bool:
     """Return whether a new plan may take the place of an earlier one: not if the item gets its end from the earlier."""
     if earlier is None or earlier.job is None or earlier.job.job_id == _id_of(new.job):
         return True

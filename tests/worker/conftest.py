@@ -23,7 +23,7 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.local.moto_patches import dynamodb
-from cosmos_batch.state import Jobs, RunRow, Runs, ShardRow, StagedDocuments, Table, Watcher, Workers
+from cosmos_batch.state import ItemJobs, RunRow, Runs, ShardRow, StagedDocuments, Table, Watcher, Workers
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
@@ -83,7 +83,7 @@ class Bench:
             AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
         )
         self.table = Table(dynamodb, TABLE)
-        self.jobs = Jobs(self.table)
+        self.jobs = ItemJobs(self.table)
         self.runs = Runs(self.table)
         self.staged = StagedDocuments(self.table, self.s3, STATE)
         self.workers = Workers(self.table, "cosmos-reason2-2b")
@@ -205,7 +205,8 @@ class Hand:
         self.worker._workers = bench.workers
         self.runner.task_tokens._stepfunctions = bench.stepfunctions
         self.runner.callers._jobs, self.runner.callers._runs = bench.jobs, bench.runs
-        self.runner.committer = dataclasses.replace(self.runner.committer, jobs=bench.jobs)
+        endings = self.runner.endings
+        endings.jobs, endings.committer = bench.jobs, dataclasses.replace(endings.committer, jobs=bench.jobs)
 
     async def serve(self) -> None:
         await self.model.load()

@@ -20,7 +20,7 @@ from cosmos_batch.contract.job import Job, JobMessage
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Attempt
-from cosmos_batch.worker import loop, runner
+from cosmos_batch.worker import attempt_endings, loop
 from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, Bench
 from tests.worker.engines import PATIENCE, Counting, until
@@ -379,8 +379,8 @@ def failing(call: Any, error: Exception, times: float = math.inf) -> Any:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "FIRST_WAIT", 0.05)
-    monkeypatch.setattr(runner, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(attempt_endings, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(attempt_endings, "LONGEST_WAIT", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -389,7 +389,7 @@ def test_a_result_is_stored_again_until_aws_takes_it(bench: Bench, monkeypatch: 
     bench.send(bench.job())
     engine = Counting()
     hand = bench.worker(engine=engine)
-    committer = hand.runner.committer
+    committer = hand.runner.endings.committer
     owner: Any = {"put_object": committer.s3, "update": committer.documents.table}.get(part, bench.jobs)
     monkeypatch.setattr(owner, part, failing(getattr(owner, part), response("ServiceUnavailable", 503, part), 3))
     hand.run()
@@ -409,7 +409,7 @@ def test_a_result_that_s3_refuses_fails_its_job_after_one_inference(
     engine = Counting()
     hand = bench.worker(engine=engine)
     monkeypatch.setattr(
-        hand.runner.committer.s3, "put_object", failing(None, response("AccessDenied", 403, "PutObject"))
+        hand.runner.endings.committer.s3, "put_object", failing(None, response("AccessDenied", 403, "PutObject"))
     )
     hand.run()
     row = bench.jobs.get("one")
@@ -429,7 +429,7 @@ def test_a_result_that_cannot_be_stored_until_the_deadline_fails_its_job(
     engine = Counting()
     hand = bench.worker(engine=engine)
     unavailable = response("ServiceUnavailable", 503, "UpdateItem")
-    monkeypatch.setattr(hand.runner.committer.documents.table, "update", failing(None, unavailable))
+    monkeypatch.setattr(hand.runner.endings.committer.documents.table, "update", failing(None, unavailable))
     hand.run()
     row = bench.jobs.get("one")
     assert row is not None and row.result is not None and row.result.error is not None
@@ -461,7 +461,7 @@ def test_a_stopped_execution_or_worker_ends_the_tries_to_store(bench: Bench, mon
         tries.append(pk)
         raise response("ServiceUnavailable", 503, "UpdateItem")
 
-    monkeypatch.setattr(hand.runner.committer.documents.table, "update", keep)
+    monkeypatch.setattr(hand.runner.endings.committer.documents.table, "update", keep)
 
     async def scene() -> None:
         serving = asyncio.create_task(hand.serve())

@@ -231,13 +231,13 @@ def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Ca
         stop(server)
         bench.send(bench.job("first"))
         await until(lambda: any(row.waiting for row in rows(bench, ["first"])))
-        look = hand.runner.outage.probe
+        look = hand.runner.endings.outage.probe
 
         async def counted() -> None:
             await look()
-            looks.append(hand.runner.outage.is_on)
+            looks.append(hand.runner.endings.outage.is_on)
 
-        hand.runner.outage.probe = counted  # type: ignore[method-assign]
+        hand.runner.endings.outage.probe = counted  # type: ignore[method-assign]
         await until(lambda: looks)  # the receive that was under way has ended
         bench.send(bench.job("second"))
         await until(lambda: len(looks) > 5)

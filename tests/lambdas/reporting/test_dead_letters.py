@@ -10,7 +10,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import JobMessage
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.contract.runs import ShardRef
-from cosmos_batch.state import Attempt, Jobs, RunRow, Runs, Watcher
+from cosmos_batch.state import Attempt, ItemJobs, Jobs, RunRow, Runs, Watcher
 from lambdas.handlers.dead_letter import handler
 from lambdas.reporting.refusal import refuse_message
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
@@ -119,7 +119,7 @@ def test_an_unreadable_dead_letter_is_counted_and_dropped(cloud: Cloud, letter: 
 
 
 def test_a_dead_letter_of_an_item_fails_it_in_its_shard_and_answers_that(cloud: Cloud) -> None:
-    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    runs, jobs = Runs(cloud.table), ItemJobs(cloud.table)
     job = make_job("item-1")
     jobs.watch(job, Watcher("r", "00000", 0), retry=False)
     runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
@@ -132,7 +132,7 @@ def test_a_dead_letter_of_an_item_fails_it_in_its_shard_and_answers_that(cloud: 
 
 
 def test_items_of_a_queue_without_workers_wait_and_hold_their_runs(cloud: Cloud) -> None:
-    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    runs, jobs = Runs(cloud.table), ItemJobs(cloud.table)
     job = make_job("item-1")
     for run in ("r1", "r2"):
         runs.create(RunRow(id=run, state="RUNNING", items=2, started_at="2026-11-01T00:00:00Z"))
@@ -154,7 +154,7 @@ def test_items_of_a_queue_without_workers_wait_and_hold_their_runs(cloud: Cloud)
 def test_an_item_whose_worker_was_lost_is_put_back_and_one_in_a_workers_hand_is_not(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, jobs = Runs(cloud.table), Jobs(cloud.table)
+    runs, jobs = Runs(cloud.table), ItemJobs(cloud.table)
     runs.create(RunRow(id="r", state="RUNNING", items=1, started_at="2026-11-01T00:00:00Z"))
     job = make_job("item-1")
     jobs.sent(jobs.watch(job, Watcher("r", "00000", 0), retry=False)[1])

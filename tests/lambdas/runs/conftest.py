@@ -18,7 +18,7 @@ from cosmos_batch.contract.result import Output, Result, Usage
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
 from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.planning.runs.shards import item_line
-from cosmos_batch.state import Attempt, ItemFacts, JobRow, Jobs, Runs, ShardRow, StagedDocuments, count_item
+from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Runs, ShardRow, StagedDocuments, count_item
 from lambdas.handlers import collect, feed, finish_run, prepare_run
 from lambdas.runs.objects import RunObjects
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
-        self.runs, self.jobs = Runs(cloud.table), Jobs(cloud.table)
+        self.runs, self.jobs = Runs(cloud.table), ItemJobs(cloud.table)
         self.staged = StagedDocuments(cloud.table, cloud.s3, STATE_BUCKET)
 
     def items(self, *names: str) -> list[RunItem]:

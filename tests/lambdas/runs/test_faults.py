@@ -10,7 +10,7 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.runs import ShardRef
-from cosmos_batch.state import Jobs, ReservedKeys, RunFeeding, Runs
+from cosmos_batch.state import ItemJobs, Jobs, ReservedKeys, RunFeeding, Runs
 from lambdas.handlers import feed as feed_function
 from lambdas.reporting.refusal import refuse_queue
 from lambdas.runs import feed, item_messages, reconcile, shard_plan
@@ -158,9 +158,9 @@ def test_a_run_with_an_early_deadline_ends_its_item_and_leaves_the_job_to_the_ot
         (ReservedKeys, "reserve"),
         (RunObjects, "write_planned"),
         (Runs, "planned"),
-        (Jobs, "watch"),
+        (ItemJobs, "watch"),
         (item_messages, "_send"),
-        (Jobs, "sent"),
+        (ItemJobs, "sent"),
         (Runs, "count"),
         (Runs, "fed"),
         (Jobs, "count_waiting"),
