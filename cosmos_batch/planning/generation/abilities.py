@@ -1,16 +1,20 @@
-"""Refuse a generation that the engine of its pipeline cannot do, and name the engines that can."""
+"""Refuse a generation that the model, the engine or the GPUs of its pipeline cannot do, and say which ones can."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cosmos_batch.catalogue.distillation import fixed_steps_of, lacks_number_of_steps
+from cosmos_batch.catalogue.distillation import DISTILLED_MODES, fixed_steps_of, lacks_number_of_steps
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES, SIZES, Size
+from cosmos_batch.catalogue.generation import MODES, SIZES, Mode, Size
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
+from cosmos_batch.catalogue.hardware import GPUS
+from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.generation.parameters import Controls
+from cosmos_batch.contract.generation.parameters import Controls, GenerationParameters
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.planning.generation.memory import Workload, gib_per_gpu, usable_gib
+from cosmos_batch.planning.generation.parallelism import types_that_carry
 
 
 class Obstacle(NamedTuple):
@@ -45,7 +49,7 @@ def refuse_several_uploads(controls: Controls) -> None:
     if len(controls) > 1:
         raise Failure(
             "InvalidInput",
-            f"controls: are {len(controls)}, and the server of this pipeline accepts one upload.",
+            f"controls: there are {len(controls)}, and the server of this pipeline accepts one upload.",
             "Use one control, or a pipeline whose workers run the model themselves.",
         )
 
@@ -127,6 +131,21 @@ def _action_obstacles(engine: GeneratorAbilities, generation: Generation) -> Ite
         yield Obstacle(f"predicts no actions of {domain}", "use mode forward_dynamics")
 
 
+def refuse_large_generation(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:
+    """Raise Failure (InvalidInput) if a generation needs more memory than a GPU of the pipeline's workers has."""
+    workload = Workload.of(generation, serving.guardrails)
+    for gpu, plan in serving.plans.items():
+        need, available = gib_per_gpu(plan, pipeline, serving.engine, workload), usable_gib(GPUS[gpu].memory_gib)
+        if need > available:
+            raise Failure(
+                "InvalidInput",
+                f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have "
+                f"{available:.0f}.",
+                "Use fewer frames, a smaller resolution, fewer controls or a shorter prompt; or deploy the pipeline on "
+                f"other types: {types_that_carry(pipeline, serving.engine, workload)}.",
+            )
+
+
 def distilled_obstacle(model: str, engine: str) -> Obstacle | None:
     """Return why an engine cannot run a model that is distilled, after the model's name; None if it can.
 
@@ -153,3 +172,37 @@ def refuse_undistilled_engine(model: str, serving: Serving) -> None:
     """Raise Failure (ModelUnavailable) if the engine of a pipeline cannot run its distilled model."""
     if obstacle := distilled_obstacle(model, serving.engine):
         raise Failure("ModelUnavailable", f"{model} {obstacle.reason}.", f"In config.json, {obstacle.remedy}.")
+
+
+def refuse_undistilled_request(parameters: GenerationParameters, mode: Mode, fixed_steps: int) -> None:
+    """Raise Failure (InvalidInput) for the first field that a model with so many fixed steps cannot follow.
+
+    Its steps and noise levels are fixed, and it has no guidance, so that a negative prompt has no effect.
+    """
+    for problem, remedy in _distilled_problems(parameters, mode, fixed_steps):
+        raise Failure("InvalidInput", problem, remedy)
+
+
+def _distilled_problems(parameters: GenerationParameters, mode: Mode, fixed_steps: int) -> Iterator[tuple[str, str]]:
+    model = f"the model of this pipeline is distilled to {fixed_steps} fixed steps"
+    if mode not in DISTILLED_MODES:
+        yield (
+            f"mode: {model}, and distilled models do not do {mode} ({MODES[mode].title}).",
+            f"Use {' or '.join(DISTILLED_MODES)}, or a pipeline whose model is not distilled.",
+        )
+    if parameters.steps not in (None, fixed_steps):
+        yield f"steps: {model}, so that {parameters.steps} are not possible.", f"Leave steps out, or set {fixed_steps}."
+    if parameters.guidance_scale not in (None, 1):
+        yield (
+            f"guidanceScale: {model} without guidance, so that {parameters.guidance_scale:g} is not possible.",
+            "Leave guidanceScale out, or set 1.",
+        )
+    if parameters.flow_shift not in (None, 1):
+        yield f"flowShift: {model} at fixed noise levels, which nothing shifts.", "Leave flowShift out, or set 1."
+    if parameters.negative_prompt:
+        yield (
+            f"negativePrompt: {model} without guidance, so that it has no effect.",
+            "Leave it out, and describe in the prompt what shall be seen.",
+        )
+    if parameters.sound:
+        yield f"sound: {model}, and distilled models generate none.", "Leave sound out."

@@ -16,9 +16,7 @@ from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.entries import Objective
-from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
+from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans
 from cosmos_batch.planning.generation.memory import Host, Workload, gib_per_gpu, offloaded_gib, usable_gib
 from cosmos_batch.planning.instance_types import why_not, why_not_together
 
@@ -47,7 +45,7 @@ def choose_parallel_plans(
     try:
         best = plans_with(None)
     except ValueError as error:
-        raise ValueError(f"{error}; {_alternatives(pipeline, engine, workload)}") from error
+        raise ValueError(f"{error}; {types_that_carry(pipeline, engine, workload)}") from error
     candidates = []
     for gpus in DEGREES:
         with suppress(ValueError):
@@ -147,21 +145,6 @@ def instance_types_for(pipeline: Pipeline, engine: str, workload: Workload, *, o
     return types
 
 
-def refuse_large_generation(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:
-    """Raise Failure (InvalidInput) if a generation needs more memory than a GPU of the pipeline's workers has."""
-    workload = Workload.of(generation, serving.guardrails)
-    for gpu, plan in serving.plans.items():
-        need, available = gib_per_gpu(plan, pipeline, serving.engine, workload), usable_gib(GPUS[gpu].memory_gib)
-        if need > available:
-            raise Failure(
-                "InvalidInput",
-                f"The job needs {need:.0f} GiB of a GPU, and the workers of {pipeline.id} ({plan}) have "
-                f"{available:.0f}.",
-                "Use fewer frames, a smaller resolution, fewer controls or a shorter prompt; or deploy the pipeline on "
-                f"other types: {_alternatives(pipeline, serving.engine, workload)}.",
-            )
-
-
 def refuse_lossy_deployment(modes: Sequence[LossyMode], pipeline: Pipeline, engine: str, plans: ParallelPlans) -> None:
     """Raise ValueError if workers with these parallel plans cannot have these lossy modes."""
     key = f"{pipeline.config_key}.lossy"
@@ -192,7 +175,7 @@ def with_parallel_plans(pipeline: Pipeline, engine: str, plans: ParallelPlans, w
     return replace(pipeline, gpus_per_worker=gpus, min_gpu_memory_gb=min(suitable))
 
 
-def _alternatives(pipeline: Pipeline, engine: str, workload: Workload) -> str:
+def types_that_carry(pipeline: Pipeline, engine: str, workload: Workload) -> str:
     """Return the instance types that have a plan for a workload, as the end of a sentence."""
     options = []
     if types := instance_types_for(pipeline, engine, workload):

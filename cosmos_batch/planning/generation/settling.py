@@ -20,7 +20,12 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Conditioning, Generation, Transfer
 from cosmos_batch.contract.generation.parameters import NAMES, GenerationParameters
 from cosmos_batch.contract.generation.serving import Serving
-from cosmos_batch.planning.generation.abilities import refuse_several_uploads, refuse_unable_engine
+from cosmos_batch.planning.generation.abilities import (
+    refuse_large_generation,
+    refuse_several_uploads,
+    refuse_unable_engine,
+    refuse_undistilled_request,
+)
 from cosmos_batch.planning.generation.actions import settle_action
 from cosmos_batch.planning.generation.dimensions import (
     notes_on_short_video,
@@ -28,8 +33,6 @@ from cosmos_batch.planning.generation.dimensions import (
     settle_size,
     tier_of_admitted,
 )
-from cosmos_batch.planning.generation.distilled_requests import refuse_undistilled_request
-from cosmos_batch.planning.generation.parallelism import refuse_large_generation
 from cosmos_batch.planning.generation.prompts import Prompt, settle_prompts
 from cosmos_batch.planning.generation.transfer import hint_defaults, settle_transfer
 

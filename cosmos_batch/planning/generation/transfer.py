@@ -105,7 +105,7 @@ def _settle_control_frames(requested: int | None, frames: dict[Hint, int]) -> in
         needed = f"{SHORTEST_VIDEO} or more" if requested is None else f"{requested}"
         raise Failure(
             "InvalidInput",
-            f"controls: frames are {lengths}; {needed} are needed.",
+            f"controls: their numbers of frames are {lengths}; {needed} are needed.",
             "Use longer control videos, or leave numFrames out.",
         )
     return min(requested or TRANSFER_FRAME_LIMIT + 1, round_down_frames(available))

@@ -10,13 +10,13 @@ from cosmos_batch.catalogue.pipelines import GENERATORS, Pipeline, pipeline_name
 from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans, Serving
+from cosmos_batch.planning.generation.abilities import refuse_large_generation
 from cosmos_batch.planning.generation.memory import RESERVE, Host, Workload, gib_per_gpu
 from cosmos_batch.planning.generation.parallelism import (
     choose_parallel_plan,
     choose_parallel_plans,
     instance_types_for,
     parallel_plan_for_machine,
-    refuse_large_generation,
     why_not_parallel_plan,
     with_parallel_plans,
 )
