@@ -49,7 +49,7 @@ def run_with(directory: Path, makefile: str, limit: int = 4200) -> subprocess.Co
         (["error: nothing was installed"], 2, 0, 0, 0, 2, "1 failed, 20 passed, 1 warnings in 80.50s"),
     ],
 )
-def test_what_makes_it_fail(
+def test_each_failed_step_makes_the_whole_run_fail(
     tmp_path: Path, said: list[str], test: int, omni: int, demo: int, generate: int, status: int, last: str
 ) -> None:
     (tmp_path / "said").write_text("\n".join([*said, ""]))

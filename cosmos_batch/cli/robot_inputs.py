@@ -184,7 +184,7 @@ def _numbers(data_set: "DataSet", episodes: Sequence[str]) -> list[int] | None:
     for text in episodes:
         match = _NUMBERS.fullmatch(text)
         if match is None or int(match[2] or match[1]) - int(match[1]) not in range(100_000):
-            raise WrongCall(f"--episode: {text} is no number or range.", "Such as --episode 3, 0-9 or all.")
+            raise WrongCall(f"--episode: {text} is no number or range.", "Write --episode 3, 0-9 or all.")
         numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(numbers)
 

@@ -58,7 +58,7 @@ def refuse_outside(field: str, location: S3Location, roots: list[str]) -> None:
     if not allowed(location, roots):
         raise Failure(
             "InvalidInput",
-            f"{field}: outside of the configured buckets: {location.uri}",
+            f"{field}: {location.uri} lies outside of the configured buckets.",
             f"Use a file below one of: {', '.join(roots)}.",
         )
 

@@ -55,7 +55,11 @@ def _with_generation(fields: dict[str, Any]) -> dict[str, Any]:
             )
         parameters = fields.pop("parameters")
         if not isinstance(parameters, dict):
-            raise Failure("InvalidInput", "parameters: is not a JSON object.", 'Such as {"mode": "t2v", "seed": 7}.')
+            raise Failure(
+                "InvalidInput",
+                "parameters: is not a JSON object.",
+                'Write an object such as {"mode": "t2v", "seed": 7}.',
+            )
         generation = read_generation_parameters(parameters)
         fields["generation"] = generation.model_dump(mode="json", exclude_unset=True)
     if isinstance(fields.get("prompt"), dict):

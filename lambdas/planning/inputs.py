@@ -66,7 +66,7 @@ def _read_prompt_file(location: S3Location, own: S3Location, roots: list[str]) -
     if location != own and not allowed(location, roots):
         raise Failure(
             "InvalidInput",
-            f"promptUri: outside of the configured buckets: {location.uri}",
+            f"promptUri: {location.uri} lies outside of the configured buckets.",
             f"Use a file below one of: {', '.join(roots)}.",
         )
     file = _head_or_refuse(location)

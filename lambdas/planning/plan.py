@@ -138,7 +138,7 @@ def reserve_document(
         if not allowed(document, roots):
             raise Failure(
                 "InvalidInput",
-                f"output: outside of the configured buckets: {document.uri}",
+                f"output: {document.uri} lies outside of the configured buckets.",
                 f"Write below one of: {', '.join(roots)}.",
             )
         return OutputKey(bucket=document.bucket, key=document.key)

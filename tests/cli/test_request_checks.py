@@ -41,7 +41,7 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
     [
         ("s3://assets/*.mp4", ["s3://assets/*.mp4 is a pattern, and S3 knows none."]),
         ("s3://assets/none.mp4", ["s3://assets/none.mp4 does not exist."]),
-        ("s3://other-bucket/x.mp4", ["input: outside of the configured buckets: s3://other-bucket/x.mp4"]),
+        ("s3://other-bucket/x.mp4", ["input: s3://other-bucket/x.mp4 lies outside of the configured buckets."]),
         ("s3://assets/empty.mp4", ["s3://assets/empty.mp4 is empty."]),
         ("first.png --start 1", ["first.png: start: an image has no time to cut."]),
         ("clip.mp4 --task 2d-grounding", ["error: InvalidInput: task: "]),

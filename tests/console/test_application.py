@@ -25,7 +25,7 @@ def rows(client: TestClient, **query: str | int) -> list[dict[str, object]]:
     return list(answer.json()["rows"])
 
 
-def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> None:
+def test_each_kind_of_document_has_a_row(open_console: Open, tmp_path: Path, clip: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     write_answer(tmp_path / "answers" / "clip.json", data=[{"bbox_2d": [0, 0, 10, 10], "label": "dog"}])
     write_generation(tmp_path / "made.json", ["clip.mp4"])
@@ -68,7 +68,7 @@ def test_rows_of_all_kinds(open_console: Open, tmp_path: Path, clip: Path) -> No
     ],
 )
 @pytest.mark.parametrize("looked_at", [1, 2000])
-def test_search_filters_and_order(
+def test_rows_are_searched_filtered_and_sorted(
     open_console: Open,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,7 +121,7 @@ def test_a_query_that_the_page_never_sends(open_console: Open, tmp_path: Path, q
     assert answer.json()["message"]
 
 
-def test_details_of_an_answer(open_console: Open, tmp_path: Path, clip: Path) -> None:
+def test_an_item_shows_the_details_of_its_answer(open_console: Open, tmp_path: Path, clip: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     data = [
         {"label": "circle", "bbox_2d": [100, 200, 300, 400], "time": "00:01.50"},
@@ -166,7 +166,7 @@ def test_a_large_file_is_not_read_for_a_range_of_it(open_console: Open, tmp_path
     assert part.status_code == 206 and part.content == bytes(10)
 
 
-def test_posters_and_the_sheet_of_frames(open_console: Open, tmp_path: Path) -> None:
+def test_posters_and_the_sheet_of_frames_are_served(open_console: Open, tmp_path: Path) -> None:
     media_files.video(tmp_path / "clip.mp4", rotation=90)
     media_files.image(tmp_path / "red.png", 400, 100)
     write_answer(tmp_path / "a.json", frameTimes=[0.0, 2.0, 3.9], moreInputs=[{"inputFile": "red.png"}])

@@ -129,7 +129,7 @@ def test_finding_a_document_and_looking_at_it(visit: Visit, folder: Path) -> Non
     expect(page.locator("video")).to_be_visible()
 
 
-def test_an_item_with_everything(visit: Visit, folder: Path) -> None:
+def test_the_page_of_an_item_shows_its_boxes_and_events(visit: Visit, folder: Path) -> None:
     page = open_item(visit(folder), 1)
     boxes = page.locator(".overlay rect")
     expect(boxes).to_have_count(1)
@@ -150,7 +150,7 @@ def test_an_item_with_everything(visit: Visit, folder: Path) -> None:
     expect(page.locator("pre")).to_contain_text('"finishReason": "stop"')
 
 
-def test_an_image_and_a_generation(visit: Visit, folder: Path) -> None:
+def test_images_and_generations_are_shown(visit: Visit, folder: Path) -> None:
     page = open_item(visit(folder), 3)
     expect(page.locator(".overlay circle")).to_have_count(1)
     open_item(page, 4)
@@ -278,7 +278,7 @@ def test_hostile_text_is_text(visit: Visit, tmp_path: Path) -> None:
     assert page.locator("img[src=x]").count() == 0
 
 
-def test_many_documents(visit: Visit, tmp_path: Path) -> None:
+def test_many_documents_can_be_scrolled_with_the_keyboard(visit: Visit, tmp_path: Path) -> None:
     for number in range(1500):
         write_answer(tmp_path / f"{number}.json", inputFile=f"{number:04}.mp4", timestamp=f"2026{number:04}")
     page = visit(tmp_path)

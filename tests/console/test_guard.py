@@ -99,7 +99,7 @@ def test_no_answer_allows_other_origins(open_console: Open, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", ["/", "/app.js", "/app.css", "/api/views/folder/state", "/nothing"])
-def test_the_headers_of_each_answer(open_console: Open, tmp_path: Path, path: str) -> None:
+def test_each_answer_has_headers_that_forbid_other_sites(open_console: Open, tmp_path: Path, path: str) -> None:
     headers = open_console(tmp_path).get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy

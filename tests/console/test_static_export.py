@@ -44,7 +44,7 @@ def folder(path: Path) -> Path:
     return path
 
 
-def test_an_export_with_media(tmp_path: Path) -> None:
+def test_an_export_contains_its_media(tmp_path: Path) -> None:
     source, target, said = folder(tmp_path / "source"), tmp_path / "page", list[str]()
     with opened_view(source) as view:
         export = StaticExport(view)

@@ -76,7 +76,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # three times the CDK's own command, on a busy machine
-def test_create_update_and_destroy(shell: Shell, picture: Path) -> None:
+def test_the_cdk_creates_updates_and_destroys_the_stacks(shell: Shell, picture: Path) -> None:
     *setup, deploy, destroy, down = commands()
     point = next(line for line in setup if "eval" in line)
 

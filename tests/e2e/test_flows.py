@@ -72,14 +72,14 @@ def test_an_upload_with_tags_is_answered(app: App, clip: Path) -> None:
     assert app.document(app.execution_of("tags/clip.mp4")["executionArn"])["userPrompt"] == "Count the cubes"
 
 
-def test_upload_after_its_sidecar(app: App, picture: Path) -> None:
+def test_a_file_that_is_uploaded_after_its_sidecar_uses_it(app: App, picture: Path) -> None:
     app.upload("before/p.png.metadata.json", sidecar(TRICKY))
     app.upload("before/p.png", picture, prompt="not this one")
     assert app.document(app.execution_of("before/p.png")["executionArn"])["userPrompt"] == TRICKY
     assert len(app.executions("before/p.png")) == 1
 
 
-def test_upload_before_its_sidecar(app: App, picture: Path) -> None:
+def test_a_file_that_is_uploaded_before_its_sidecar_uses_it(app: App, picture: Path) -> None:
     app.upload("after/p.png", picture)
     app.upload("after/p.png.metadata.json", sidecar("From the sidecar"))
     assert app.document(app.execution_of("after/p.png")["executionArn"])["userPrompt"] == "From the sidecar"
@@ -200,7 +200,7 @@ def test_an_answer_fits_its_json_schema(app: App, picture: Path) -> None:
         ({}, {"prompt": " ", "MODEL_TYPE": "reason", "MODEL_SIZE": "2B"}, DEFAULT_PROMPT),
     ],
 )
-def test_prompt_priority_through_vams(
+def test_vams_jobs_take_the_prompt_of_highest_priority(
     app: App, picture: Path, metadata: dict[str, Any], parameters: dict[str, Any], expected: str
 ) -> None:
     app.upload("asset-1/p.png", picture)

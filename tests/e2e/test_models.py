@@ -72,7 +72,7 @@ def test_a_clip_is_answered_by_the_real_engine_with_a_model_from_the_hub(setting
     assert re.search(r"load", document["jobLogs"], re.IGNORECASE)
 
 
-def test_an_image_and_a_clip_in_flight_together(setting: Setting, clip: Path, picture: Path) -> None:
+def test_an_image_and_a_clip_are_answered_in_flight_together(setting: Setting, clip: Path, picture: Path) -> None:
     app = setting.app
     asked = {
         "both/clip.mp4": (clip, "What happens last?", "The blue square falls to the ground."),

@@ -25,7 +25,7 @@ def environments_in_order(assembly: Assembly, pipeline: str) -> list[Resource]:
 
 
 @pytest.mark.parametrize("pipeline", TYPES)
-def test_one_compute_environment_for_each_type_in_the_order_of_the_configuration(
+def test_each_type_has_a_compute_environment_in_the_order_of_the_configuration(
     assembly: Assembly, pipeline: str
 ) -> None:
     types = [
@@ -100,7 +100,7 @@ def changed(folder: Path, **own: object) -> Assembly:
     return Assembly(synthesize(parse_config(json.dumps(config)), folder / "cdk.out"))
 
 
-def test_the_launch_template_of_a_host(assembly: Assembly) -> None:
+def test_a_host_is_launched_with_an_encrypted_disk_and_imdsv2(assembly: Assembly) -> None:
     template = assembly.one("Pipelines", "EC2::LaunchTemplate")["LaunchTemplateData"]
     (device,) = template["BlockDeviceMappings"]
     assert device["DeviceName"] == "/dev/xvda"

@@ -44,7 +44,7 @@ def test_every_queue_is_encrypted_and_takes_tls_only(assembly: Assembly) -> None
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_the_queue_of_a_pipeline(assembly: Assembly, pipeline: str) -> None:
+def test_the_queue_of_a_pipeline_keeps_messages_for_ten_days(assembly: Assembly, pipeline: str) -> None:
     queue = only(queues(assembly), pipeline.replace("-", ""), "JobsQueue")
     assert queue["VisibilityTimeout"] == 120
     assert queue["MessageRetentionPeriod"] == 10 * DAY

@@ -103,7 +103,7 @@ def test_a_fail_state_reports_any_error(runner: Runner, error: str) -> None:
     assert (ended["status"], ended["error"], ended["cause"]) == ("FAILED", error, "a reason")
 
 
-def test_other_errors_are_retried_and_caught(runner: Runner) -> None:
+def test_errors_of_a_task_are_retried_and_caught(runner: Runner) -> None:
     ended = runner.run({"Call": task(runner, {"fails": True}), "Caught": CAUGHT}, {})
     assert json.loads(ended["output"])["Error"] == "ValueError"
 

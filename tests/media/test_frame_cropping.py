@@ -100,7 +100,7 @@ def test_a_damaged_image_is_refused(tmp_path: Path) -> None:
         image_at_size(media_files.cut_jpg(tmp_path), (64, 64))
 
 
-def test_an_image_that_is_a_pdf_is_refused_before(tmp_path: Path) -> None:
+def test_a_pdf_with_the_name_of_an_image_is_refused_when_it_is_probed(tmp_path: Path) -> None:
     path = tmp_path / "scan.png"
     path.write_bytes(b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\n")
     with pytest.raises(Failure, match=r"a PDF document, but the name ends in \.png") as refused:

@@ -86,7 +86,7 @@ def test_impossible_plan_is_reported_and_leaves_no_process(checkpoint: Path) -> 
 
 
 def living(group: int) -> list[str]:
-    """The processes of a group that are not dead and only unmissed."""
+    """Return the processes of a group that still run. Zombies, for which nobody has waited yet, are left out."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -30,7 +30,7 @@ def test_the_block_of_a_vams_configuration_loads_unchanged() -> None:
     assert config.cosmos.hugging_face_token.get_secret_value() == "hf_yourTokenHere"
 
 
-def test_defaults_of_the_reasoners() -> None:
+def test_an_empty_configuration_has_the_defaults_of_the_reasoners() -> None:
     cosmos = parse_config("{}").cosmos
     assert not cosmos.enabled
     assert cosmos.hugging_face_token.get_secret_value() == ""

@@ -24,7 +24,7 @@ def plans_of(enabled: EnabledPipeline) -> ParallelPlans:
     return enabled.serving.plans
 
 
-def test_the_generators_and_their_defaults() -> None:
+def test_an_empty_configuration_has_all_generators_with_their_defaults() -> None:
     entries = parse_config("{}").app.pipelines.use_nvidia_cosmos3.models_omni
     assert [one.id for one in entries.pipelines()] == [
         "cosmos3-edge",
@@ -129,7 +129,7 @@ def test_eight_generators_of_one_gpu_fill_an_instance_of_eight(name: str) -> Non
     assert workers_per_instance(nano.pipeline, name) == 8 and nano.max_vcpus == 8 * nano.resources.vcpus
 
 
-def test_super_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
+def test_super_runs_on_one_gpu_of_141_gb_and_on_four_of_48() -> None:
     config = parse_config(
         omni(
             super64B={"engine": "vllm-omni"},

@@ -220,7 +220,9 @@ def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise WrongCall(f"--parameters: {given} cannot be read: {file_problem(error)}.", "Name a JSON file.") from error
     if not isinstance(values, dict):
-        raise WrongCall(f"--parameters: {run_options.parameters_file} is not a JSON object.", 'Such as {"fps": 2}.')
+        raise WrongCall(
+            f"--parameters: {run_options.parameters_file} is not a JSON object.", 'Write an object such as {"fps": 2}.'
+        )
     return values
 
 

@@ -268,7 +268,7 @@ def test_status_of_a_named_job_has_all_that_is_known(
         ("--since 2026-11-20T12:00", ["third", "second"]),
     ],
 )
-def test_status_filters_and_pages(
+def test_status_lists_the_jobs_that_its_options_select(
     options: str, ids: list[str], stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = json.dumps({"pipeline": "cosmos-reason2-8b", "input": "s3://assets/other.mp4"})

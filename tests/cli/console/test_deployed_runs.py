@@ -50,7 +50,7 @@ def test_what_happens_in_a_run_and_what_waits_for_what(
     assert overview["actions"] == ["cancel"]
 
 
-def test_why_no_worker_serves(open_run: OpenRun, deployment: Deployment, half: str) -> None:
+def test_a_run_says_why_no_worker_serves_it(open_run: OpenRun, deployment: Deployment, half: str) -> None:
     error = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
     deployment.workers(PIPELINE).set_breaker(PipelineRow(failures=3, open=True, reason=error))
     [blocker] = open_run(half).get(f"/api/runs/{half}").json()["live"]["blockers"]

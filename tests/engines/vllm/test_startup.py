@@ -51,7 +51,7 @@ OLD = """\
     ],
     ids=["cpu", "gpus", "old", "silent", "strange"],
 )
-def test_the_phases_of_each_release(text: str, total: float, expected: dict[str, float]) -> None:
+def test_the_phases_of_each_release_are_read(text: str, total: float, expected: dict[str, float]) -> None:
     phases = start_phases(text.split("\n"), total)
     assert phases == pytest.approx(phases | expected)
     assert sum(phases.values()) == pytest.approx(total)

@@ -235,7 +235,7 @@ def test_a_size_beside_a_request_file_replaces_its_own(
 
 def test_a_request_file_lies_within_the_buckets() -> None:
     place = f"s3://{STATE_BUCKET}/a.cosmos.json"
-    assert "requestFile: outside" in refused(requestFile=place).message
+    assert "lies outside" in refused(requestFile=place).message
 
 
 def test_an_uploaded_document_is_generated_again_from_the_same_versions_of_its_files(cloud: Cloud) -> None:

@@ -41,7 +41,7 @@ def test_names_and_uris_become_exact_states_in_their_order(versions: dict[str, s
     ("more", "message"),
     [
         ("missing.png", "s3://assets/shots/missing.png does not exist"),
-        ("s3://elsewhere/c.png", "moreInputs: outside of the configured buckets: s3://elsewhere/c.png"),
+        ("s3://elsewhere/c.png", "moreInputs: s3://elsewhere/c.png lies outside of the configured buckets"),
         ("s3://", "moreInputs: 's3://': "),
         ("notes.txt", "moreInputs: the format .txt of s3://assets/shots/notes.txt is not supported"),
         ("a/", "moreInputs: s3://assets/shots/a/ is a folder"),

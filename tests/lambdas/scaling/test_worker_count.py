@@ -47,11 +47,11 @@ def wanted(jobs: int, live: int = 0, job_seconds: float = 10, cold: float = 100,
         (80, 8, 2),
     ],
 )
-def test_a_backlog_wants_so_many_workers(backlog: int, live: int, expected: int) -> None:
+def test_the_backlog_decides_how_many_workers_are_wanted(backlog: int, live: int, expected: int) -> None:
     assert wanted(backlog, live) == expected
 
 
-def test_no_worker_whose_cold_start_outlasts_the_work() -> None:
+def test_no_worker_is_wanted_whose_cold_start_outlasts_the_work() -> None:
     # 40 jobs of 10 s: 200 s for two workers.
     assert wanted(40, 2, cold=199, drain=60) == 7
     assert wanted(40, 2, cold=200, drain=60) == 2

@@ -54,7 +54,7 @@ def only(cloud: Cloud) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["2.5", "2.6"])
-def test_the_file_then_the_asset_then_the_configuration(cloud: Cloud, version: str) -> None:
+def test_the_file_wins_over_the_asset_and_the_asset_over_the_configuration(cloud: Cloud, version: str) -> None:
     configuration = {
         "prompt": "of the configuration",
         "COSMOS3_SEED": 1,

@@ -21,7 +21,7 @@ def test_every_engine_has_a_container_image() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_engines_of_each_mode(mode: Mode) -> None:
+def test_each_mode_names_the_engines_that_can_do_it(mode: Mode) -> None:
     parameters, medium = REQUEST_OF_MODE[mode]
     assert engines_for(settled(parameters, medium=medium)) == (NOT_FRAMEWORK if mode == "transfer" else GUARDED)
     unguarded = engines_for(settled(parameters, medium=medium, guardrails=False))

@@ -64,7 +64,7 @@ def test_an_external_server_accepts_one_control() -> None:
     parameters = {"mode": "transfer", "controls": {"edge": {}}}
     assert settled(parameters, "video", by_url=True).transfer
     error = refusal({**parameters, "controls": {"edge": {}, "blur": {}}}, medium="video", by_url=True)
-    assert "controls: are 2" in error.message and "one control" in error.remedy
+    assert "controls: there are 2" in error.message and "one control" in error.remedy
 
 
 def test_a_transfer_without_a_control_or_without_weight_is_refused() -> None:

@@ -26,7 +26,7 @@ def test_a_half_written_run_is_exported_as_far_as_it_is(tmp_path: Path, capsys: 
     assert "3 items of r" in printed.err and "Not in it: 200 of 203 items" in printed.err
 
 
-def test_a_file_is_kept_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("mine")
     arguments = ["runs", "export", "r", "--format", "csv", "--output", str(path)]

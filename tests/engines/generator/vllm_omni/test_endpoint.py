@@ -71,7 +71,9 @@ def make(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def test_a_video_with_sound(make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
+def test_a_video_is_generated_with_sound(
+    make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
+) -> None:
     result = make({**VIDEO, "sound": True, "max_sequence_length": 100}, prompt="A cube. " * 600)
     check(tmp_path / "out" / "output.mp4", result.generation)
     first, deletion = sent_requests()
@@ -192,5 +194,5 @@ def test_several_controls_are_refused_when_the_job_is_planned() -> None:
         settle(parameters, "A car.", enabled.pipeline, None, "job-1", enabled.serving)
 
     planned("edge")
-    with pytest.raises(Failure, match="controls: are 2, and the server of this pipeline accepts one upload"):
+    with pytest.raises(Failure, match="controls: there are 2, and the server of this pipeline accepts one upload"):
         planned("edge", "depth")

@@ -28,7 +28,7 @@ def test_engine_has_the_optional_interfaces(engine: VllmOmniEngine) -> None:
     assert engine.compiled_for()["plan"] == "one GPU"
 
 
-def test_the_request_and_the_file_of_an_image(
+def test_an_image_is_requested_and_written(
     make: Make, sent_requests: Callable[[], list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     result = make({"mode": "t2i", "image_format": "jpeg", "seed": 2**32 - 1, **SMALL}, guardrails=False)
@@ -124,7 +124,7 @@ def test_domain_without_a_name_in_vllm_omni_is_sent_as_a_number(
 
 
 @pytest.mark.parametrize("mode", ["forward_dynamics", "inverse_dynamics", "policy"])
-def test_the_request_and_the_files_of_actions(
+def test_actions_are_requested_and_written(
     make: Make, sent_requests: Callable[[], list[dict[str, Any]]], clip: Path, tmp_path: Path, mode: str
 ) -> None:
     actions = {"action": ROWS} if mode == "forward_dynamics" else {}

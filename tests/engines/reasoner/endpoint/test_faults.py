@@ -128,12 +128,12 @@ def test_if_no_request_is_answered_no_job_counts_as_the_cause(
 @pytest.mark.parametrize(
     ("header", "expected"), [("7", 7), ("0", 0), ("100000", 100_000), ("soon", None), (None, None)]
 )
-def test_retry_after_in_seconds(header: str | None, expected: float | None) -> None:
+def test_retry_after_is_read_as_seconds(header: str | None, expected: float | None) -> None:
     headers = {} if header is None else {"retry-after": header}
     assert outages.retry_after(httpx2.Response(429, headers=headers)) == expected
 
 
-def test_retry_after_as_a_date() -> None:
+def test_retry_after_is_read_as_a_date() -> None:
     def asked(date: str) -> float | None:
         return outages.retry_after(httpx2.Response(429, headers={"retry-after": date}))
 

@@ -185,7 +185,7 @@ def test_a_closed_engine_ends_its_jobs_and_may_load_again(checkpoint_dir: Path, 
     engine.close()
 
 
-def test_name_and_startup_logs(engine: TransformersEngine) -> None:
+def test_the_engine_reports_its_version_and_startup_logs(engine: TransformersEngine) -> None:
     assert engine.name == f"transformers {version('transformers')}"
     text = "\n".join(engine.startup_logs)
     for word in (NAME, "torch", "device:", "Qwen3VLForConditionalGeneration", "parameters", "context of 4,096"):

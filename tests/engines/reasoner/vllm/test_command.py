@@ -38,7 +38,7 @@ def test_the_share_of_memory_is_what_others_leave_free(driver: Path, output: str
 
 
 @needs_vllm
-def test_options_and_environment_on_gpus(checkpoint_dir: Path, tmp_path: Path) -> None:
+def test_a_server_on_gpus_is_started_with_these_options_and_variables(checkpoint_dir: Path, tmp_path: Path) -> None:
     plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=4, memory=0.85)
     command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     options = dict(pairwise(command))

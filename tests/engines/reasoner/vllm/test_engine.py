@@ -312,7 +312,7 @@ def test_the_server_reads_only_files_of_jobs(vllm: VllmEngine, picture: Path, tm
     assert asyncio.run(post(inside)).is_success
 
 
-def test_startup_logs_and_phases(vllm: VllmEngine, folder: Path) -> None:
+def test_the_engine_reports_its_startup_logs_and_phases(vllm: VllmEngine, folder: Path) -> None:
     logs = "\n".join(vllm.startup_logs)
     assert re.search(r"Loading weights took .* seconds", logs)
     assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in logs
