@@ -7,11 +7,12 @@ import argparse
 import sys
 from importlib.util import find_spec
 
-from benchmarks import console, deployment, imports, latency, page, reasoner, reasoner_figures, throughput
+from benchmarks import console, decoding, deployment, imports, latency, page, reasoner, reasoner_figures, throughput
 from benchmarks.results import measured
 
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
+    "decoding": decoding.measure,
     "deployment": deployment.measure,
     "console": console.measure,
 }

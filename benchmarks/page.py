@@ -26,6 +26,16 @@ stand-ins for the engine and for AWS, which answer at once, so that only the wor
 [`imports.py`](../benchmarks/imports.py) starts a fresh interpreter for each import. The functions import boto3 at their
 first call, which adds about a quarter of a second to that call.
 
+## Sampling a camera's clip
+
+{table(kept("decoding"))}
+
+[`decoding.py`](../benchmarks/decoding.py) samples ten seconds of video at 30 frames a second, 4 frames of each second,
+as the reasoner's engines do. H.264 says of each frame whether another one refers to it; frames to which none does, and
+which are not sampled, are not decoded. The sampled frames are the same to the last bit. How many such frames a video
+has depends on its encoder and on what moves in it: with `medium`, x264 makes hardly any of this scene, and a video
+without B-frames has none.
+
 ## Deploying
 
 {table(kept("deployment"))}

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import av
@@ -9,25 +10,26 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 WIDTH, HEIGHT, FPS, SECONDS = 1920, 1080, 30, 10
+PRESETS = ("superfast", "medium")
 _STEP = 2  # pixels by which the picture moves between frames
 
 
-def make_large_clips(folder: Path, count: int) -> list[Path]:
-    """Write clips that differ: a camera moves over a textured picture, with the noise of a sensor."""
+def make_large_clips(folder: Path, count: int, preset: str = "superfast") -> list[Path]:
+    """Write clips that differ, with a preset of x264: a camera moves over a textured picture, with a sensor's noise."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"large-{number:04}.mp4" for number in range(count)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(_encode, paths, range(count)))
+        list(pool.map(_encode, paths, range(count), repeat(preset)))
     return paths
 
 
-def _encode(path: Path, number: int) -> None:
+def _encode(path: Path, number: int, preset: str) -> None:
     random = np.random.default_rng(number)
     coarse = Image.fromarray(random.integers(0, 256, (HEIGHT // 8, WIDTH // 4, 3), np.uint8))
     scene = np.asarray(coarse.resize((2 * WIDTH, HEIGHT)).filter(ImageFilter.GaussianBlur(3)))
     grain = random.integers(0, 24, (HEIGHT, WIDTH + FPS * SECONDS, 3), np.uint8)
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
-        options = {"crf": "23", "preset": "superfast", "threads": "1"}
+        options = {"crf": "23", "preset": preset, "threads": "1"}
         stream = container.add_stream("libx264", rate=FPS, options=options)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for frame in range(FPS * SECONDS):

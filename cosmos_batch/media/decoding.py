@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import av
 from av.container import InputContainer
@@ -17,6 +17,7 @@ from cosmos_batch.media.signatures import ANIMATED_WEBP, MATROSKA, Source, ident
 
 DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
 DECODER_THREADS = 4  # for each video; a worker decodes many at once
+Packet: TypeAlias = "av.Packet[VideoStream]"
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
@@ -70,16 +71,29 @@ def _decodable(stream: VideoStream) -> VideoStream:
     return stream
 
 
-def decode(container: InputContainer, stream: VideoStream, check: Callable[[], None]) -> Iterator[av.VideoFrame]:
+def decode(
+    container: InputContainer,
+    stream: VideoStream,
+    check: Callable[[], None],
+    unneeded: Callable[[Packet], bool] | None = None,
+) -> Iterator[av.VideoFrame]:
     """Yield all frames from the container's position on, in the order of presentation.
 
     `check` is called after each packet. A packet that cannot be decoded is skipped.
+
+    With `unneeded`, frames of packets for which it is true are left out if no other frame refers to them, which does
+    not change the other frames. A packet that cannot be decoded then raises av.FFmpegError, because its frames could
+    not be told from those that were left out.
     """
     for packet in container.demux(stream):
         check()
+        if unneeded is not None:
+            stream.codec_context.skip_frame = "NONREF" if unneeded(packet) else "DEFAULT"
         try:
             yield from packet.decode()
         except av.FFmpegError:
+            if unneeded is not None:
+                raise
             continue
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cosmos_batch.media.decoding import decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.frame_sampling import decode_at_times
+from cosmos_batch.media.frame_sampling import Shortcuts, decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.probing import upright_size
 from cosmos_batch.media.signatures import identify_file
@@ -55,7 +55,7 @@ def displayed_frames(path: Path, timeline: Timeline, times: list[float], size: t
     repetitions = Counter(times)
     scaler = VideoReformatter()
     with open_video(path) as (container, stream):
-        frames = decode_at_times(container, stream, timeline, list(repetitions), lambda: None, seeking=False)
+        frames = decode_at_times(container, stream, timeline, list(repetitions), lambda: None, Shortcuts())
         for frame, count in zip(frames, repetitions.values(), strict=True):
             turns = frame.rotation // _QUARTER_TURN
             width, height = size if turns % 2 == 0 else size[::-1]

@@ -19,7 +19,7 @@ from PIL import Image, ImageOps
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.frame_sampling import decode_at_times
+from cosmos_batch.media.frame_sampling import Shortcuts, decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.timeline import Timeline
 
@@ -65,7 +65,7 @@ def frames_at_size(
     """
     repetitions = Counter(times)
     with open_video(path) as (container, stream):
-        frames = decode_at_times(container, stream, timeline, list(repetitions), check, seeking=False)
+        frames = decode_at_times(container, stream, timeline, list(repetitions), check, Shortcuts())
         for pixels, count in zip(_cover(frames, size), repetitions.values(), strict=True):
             for _ in range(count):
                 yield pixels

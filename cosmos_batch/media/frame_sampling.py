@@ -1,11 +1,12 @@
 """Samples the frames of a video for a reasoner: picks them by time and scales each one while decoding goes on.
 
-Only the scaled frames are in memory together. Decoding jumps over long stretches between two wanted frames.
+Only the scaled frames are in memory together. Decoding jumps over long stretches between two wanted frames, and leaves
+out frames that are neither wanted nor referred to.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
-from cosmos_batch.media.decoding import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import Cut, Timeline
@@ -29,6 +30,10 @@ _GAPS_LISTED = 5
 _NOTED_SKIP_SECONDS = 1.0
 _REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than they are presented
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
+# H.264 says of each frame whether any other refers to it. H.265 says it only of frames of the same temporal layer.
+CODEC_WITH_REFERENCES = "h264"
+# More frames in a row than encoders make that nothing refers to: if more are missing, they could not be decoded.
+_UNREFERENCED_IN_A_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -121,12 +126,9 @@ def sample_frames(
         )
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = with_time_limit(check)
-    try:
-        pixels, parts = _decode_scaled(path, timeline, wanted, budget, check, seeking=True)
-    except _SeekFailed:
-        pixels, parts = _decode_scaled(path, timeline, wanted, budget, check, seeking=False)
+    pixels, damage = _decode_scaled(path, timeline, wanted, budget, check)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
-    notes = tuple(note for note in (thinned, *parts.notes(timeline)) if note)
+    notes = tuple(note for note in (thinned, *damage) if note)
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), notes)
 
 
@@ -169,6 +171,11 @@ class DecodedParts:
     stretches: list[list[float]] = field(default_factory=lambda: [[0.0]])
     skipped: float = 0.0
 
+    def most_left_out(self, timeline: Timeline) -> int:
+        """Return how many frames in a row were not decoded, at most, within a stretch."""
+        places = [np.searchsorted(timeline.times, np.sort(stretch) - _CLOCK_ROUNDING) for stretch in self.stretches]
+        return max((int(np.diff(place).max(initial=1)) - 1 for place in places), default=0)
+
     def seek(self, skipped: float) -> None:
         """Begin a new stretch, after `skipped` seconds of the sampled part that are not decoded.
 
@@ -194,12 +201,16 @@ class DecodedParts:
             places = ", ".join(f"{seconds:.1f} s" for seconds in gaps[:_GAPS_LISTED])
             more = f" and {len(gaps) - _GAPS_LISTED} more" if len(gaps) > _GAPS_LISTED else ""
             notes.append(f"The video is damaged: frames after {places}{more} cannot be decoded, and were not seen.")
-        if self.skipped >= _NOTED_SKIP_SECONDS:
-            notes.append(
-                f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
-                "damaged, that was not noticed."
-            )
-        return notes
+        return notes + self.skipped_notes()
+
+    def skipped_notes(self) -> list[str]:
+        """Return notes for the reader of the result: that stretches were not decoded."""
+        if self.skipped < _NOTED_SKIP_SECONDS:
+            return []
+        return [
+            f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
+            "damaged, that was not noticed."
+        ]
 
 
 def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
@@ -218,17 +229,72 @@ def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
     return gaps
 
 
-class _SeekFailed(Exception):  # noqa: N818 - the file can still be decoded without seeking
-    """After a seek another frame came than the one that was wanted."""
+@dataclass(frozen=True)
+class Shortcuts:
+    """What is not decoded of a video on the way to the wanted frames.
+
+    Attributes
+    ----------
+    seeks
+        Seek over long stretches between two wanted frames.
+    unreferenced
+        Leave out frames that are neither wanted nor referred to by another frame.
+    """
+
+    seeks: bool = False
+    unreferenced: bool = False
+
+    def unneeded(self, timeline: Timeline, wanted: list[float]) -> Callable[[Packet], bool] | None:
+        """Return a function that tells whether a packet's frame is not wanted; None if all are to be decoded."""
+        if not self.unreferenced:
+            return None
+        times = np.array(wanted)
+
+        def is_unneeded(packet: Packet) -> bool:
+            if packet.pts is None or packet.time_base is None:
+                return False
+            seconds = float(packet.pts * packet.time_base) - timeline.start
+            return bool(np.abs(times - seconds).min() > _CLOCK_ROUNDING)
+
+        return is_unneeded
+
+
+class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded without it
+    """With a shortcut, another frame came than the one that was wanted, or a frame could not be decoded."""
 
 
 def _decode_scaled(
-    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], seeking: bool
-) -> tuple[np.ndarray, DecodedParts]:
+    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None]
+) -> tuple[np.ndarray, list[str]]:
+    """Return the wanted frames, scaled, and notes on what was not decoded. A shortcut that fails is not taken again."""
+    for shortcuts in (Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)):
+        with suppress(_ShortcutFailed):
+            return _decode_once(path, timeline, wanted, budget, check, shortcuts)
+    return _decode_once(path, timeline, wanted, budget, check, Shortcuts())
+
+
+def _decode_once(
+    path: Path,
+    timeline: Timeline,
+    wanted: list[float],
+    budget: PixelBudget,
+    check: Callable[[], None],
+    shortcuts: Shortcuts,
+) -> tuple[np.ndarray, list[str]]:
     parts = DecodedParts()
     with open_video(path) as (container, stream):
-        frames = decode_at_times(container, stream, timeline, wanted, check, seeking, parts)
-        return np.stack(list(_scale(frames, len(wanted), budget))), parts
+        if stream.codec_context.name != CODEC_WITH_REFERENCES:
+            shortcuts = replace(shortcuts, unreferenced=False)
+        frames = decode_at_times(container, stream, timeline, wanted, check, shortcuts, parts)
+        try:
+            pixels = np.stack(list(_scale(frames, len(wanted), budget)))
+        except av.FFmpegError as error:
+            raise _ShortcutFailed from error
+    if not shortcuts.unreferenced:
+        return pixels, parts.notes(timeline)
+    if parts.most_left_out(timeline) > _UNREFERENCED_IN_A_ROW:
+        raise _ShortcutFailed
+    return pixels, parts.skipped_notes()
 
 
 def decode_at_times(
@@ -237,27 +303,28 @@ def decode_at_times(
     timeline: Timeline,
     wanted: list[float],
     check: Callable[[], None],
-    seeking: bool,
+    shortcuts: Shortcuts,
     parts: DecodedParts | None = None,
 ) -> Iterator[av.VideoFrame]:
     """Yield for each wanted time the first frame that is presented then or later.
 
-    It seeks to the first one by the container's index, and if `seeking` also to the others, where key frames lie
-    between. It raises _SeekFailed where a seek does not lead to exactly the wanted frame: an index can be wrong.
-    What is decoded on the way is recorded in `parts`.
+    It seeks to the first one by the container's index. With a shortcut it raises _ShortcutFailed where not exactly the
+    wanted frame comes: an index can be wrong. What is decoded on the way is recorded in `parts`.
     """
     parts = DecodedParts() if parts is None else parts
-    decoded, at = parts.record(decode(container, stream, check), timeline), 0.0
+    unneeded = shortcuts.unneeded(timeline, wanted)
+    decoded, at = parts.record(decode(container, stream, check, unneeded), timeline), 0.0
     for seconds in wanted:
         key = timeline.key_before(seconds)
-        seeks = key > at + _NEAR_SECONDS and (seeking or seconds == wanted[0])
+        seeks = key > at + _NEAR_SECONDS and (shortcuts.seeks or seconds == wanted[0])
         if seeks:
             _seek(container, stream, timeline.start + key)
             parts.seek(0.0 if seconds == wanted[0] else key - timeline.after(at))
-            decoded = parts.record(decode(container, stream, check), timeline)
+            decoded = parts.record(decode(container, stream, check, unneeded), timeline)
         frame = next((frame for frame in decoded if _time(frame, timeline) >= seconds - _CLOCK_ROUNDING), None)
-        if seeks and seeking and (frame is None or _time(frame, timeline) > seconds + _CLOCK_ROUNDING):
-            raise _SeekFailed
+        exact = frame is not None and _time(frame, timeline) <= seconds + _CLOCK_ROUNDING
+        if not exact and (unneeded or (seeks and shortcuts.seeks)):
+            raise _ShortcutFailed
         if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
             raise unusable_file(
                 f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s."

@@ -1,7 +1,7 @@
 """Which frames of a video are sampled, at which size and time."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,63 @@ def test_seeking_over_unsampled_parts_gives_the_same_frames(
     assert len(packets) < 250 or name in WRONG_GROUPS
     noted = ["were not decoded: if they are damaged" in note for note in skipped.notes]
     assert noted == ([True] if len(packets) < 250 else []) and whole.notes == (), "and no hole is found in a whole file"
+
+
+ENCODINGS = {
+    "pyramid.mp4": ({"x264-params": "bframes=3:b-adapt=0"}, True),
+    "flat.mp4": ({"x264-params": "bframes=8:b-pyramid=none:b-adapt=0"}, True),
+    "open.mkv": ({"x264-params": "open-gop=1:bframes=3:b-adapt=0"}, True),
+    "camera.ts": ({"x264-params": "bframes=3:b-adapt=0"}, True),
+    "all-referenced.mp4": ({"x264-params": "bframes=0"}, False),
+}
+
+
+@pytest.mark.parametrize(("name", "options", "fewer"), [(name, *how) for name, how in ENCODINGS.items()], ids=ENCODINGS)
+def test_frames_that_no_other_refers_to_are_left_out_and_change_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str], fewer: bool
+) -> None:
+    path = media_files.video(
+        tmp_path / name, frames=120, width=64, height=32, paint=moving, codec_options=options, codec="libx264"
+    )
+    decoded: list[int] = []
+    monkeypatch.setattr(frame_sampling, "decode", counting(decoded))
+    quick = sample(path, 2)
+    with_shortcut = len(decoded)
+    monkeypatch.setattr(frame_sampling, "CODEC_WITH_REFERENCES", "none")
+    whole = sample(path, 2)
+    assert quick.indices == whole.indices and len(quick.indices) == 24
+    assert np.array_equal(quick.frames, whole.frames)
+    assert quick.notes == whole.notes == ()
+    assert len(decoded) - with_shortcut == 120
+    assert with_shortcut < 100 if fewer else with_shortcut == 120
+
+
+def counting(decoded: list[int]) -> Callable[..., Iterator[Any]]:
+    """Return `decode`, which now appends to a list for each frame that it yields."""
+
+    def counted(*arguments: Any) -> Iterator[Any]:
+        for frame in decoding.decode(*arguments):
+            decoded.append(1)
+            yield frame
+
+    return counted
+
+
+def test_h265_is_decoded_whole_because_its_frames_of_other_layers_may_refer_to_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = media_files.video(
+        tmp_path / "clip.mp4",
+        frames=60,
+        width=64,
+        height=64,
+        codec="libx265",
+        codec_options={"x265-params": "bframes=4"},
+    )
+    decoded: list[int] = []
+    monkeypatch.setattr(frame_sampling, "decode", counting(decoded))
+    sample(path, 1)
+    assert len(decoded) == 60
 
 
 def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
