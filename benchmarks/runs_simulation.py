@@ -116,7 +116,7 @@ class RunSimulation:
         self._sequence = 0
         self._row = PipelineRow()
         self._settings, self._worker_settings = ScalingSettings(), WorkerSettings()
-        self._slots = concurrency([PIPELINE], {PIPELINE: DeployedPipeline(queue=QUEUE, compute=self._compute)})
+        self._slots = concurrency(DeployedPipeline(queue=QUEUE, compute=self._compute))
         self._in_map = 0
         self._ended_items = 0
         self._noted: list[tuple[int, TimeUse]] = []

@@ -28,8 +28,12 @@ class RunKeys:
 
     @property
     def shards(self) -> str:
-        """Return the key of the list that the Distributed Map reads."""
+        """Return the key of the list of all shards. The Distributed Map of a run with one pipeline reads it."""
         return f"{self.prefix}shards.json"
+
+    def shards_of(self, pipeline: str) -> str:
+        """Return the key of the list that the Distributed Map of one of several pipelines reads."""
+        return f"{self.prefix}shards-{pipeline}.json"
 
     @property
     def summary(self) -> str:

@@ -5,6 +5,7 @@ A run's objects lie below `runs/<run id>/` in the state bucket (`cosmos_batch.co
 - `claim.json`, a `RunClaim`: which start writes the other objects.
 - `run.json`, a `RunRequest`: what was asked for all items.
 - `shards.json`, a list of `ShardRef`: what the Distributed Map of Step Functions reads.
+- `shards-<pipeline>.json`, what it reads in a run with several pipelines, of which each has a map of its own.
 - `shards/<shard>.jsonl`, one `RunItem` a line.
 - `planned/<execution>/<shard>.jsonl`, one `PlannedItem` a line: what was made of the items when they were fed.
 - `results/<shard>.jsonl` and `errors/<shard>.jsonl`, one `ResultLine` a line, written when a shard has ended.
@@ -66,7 +67,7 @@ class RunItem(Model):
 
 
 class ShardRef(Model):
-    """One entry of `shards.json`: the input of one child of the Distributed Map."""
+    """One entry of the lists of shards: the input of one child of the Distributed Map."""
 
     run: RunId
     shard: str = Field(pattern=SHARD_ID)

@@ -77,7 +77,7 @@ class ListOfShards:
         """Return what the state machine needs to read the list."""
         return [
             iam.PolicyStatement(
-                actions=["s3:GetObject"], resources=[self._bucket.arn_for_objects("runs/*/shards.json")]
+                actions=["s3:GetObject"], resources=[self._bucket.arn_for_objects("runs/*/shards*.json")]
             )
         ]
 
@@ -87,10 +87,11 @@ class ListOfShards:
 
 
 class RunStates(Construct):
-    """The states of a run: prepare it, feed its shards in a Distributed Map and collect each, finish it.
+    """The states of a run: prepare it, feed its shards in Distributed Maps and collect each, finish it.
 
-    `start` is the first of them. The map tolerates that shards fail, for each says so itself; whatever fails still
-    comes to `FinishRun`.
+    Each pipeline of the run has a map with slots of its own, so that a slow pipeline keeps no other waiting. `start` is
+    the first state. The maps tolerate that shards fail, for each says so itself; whatever fails still comes to
+    `FinishRun`.
     """
 
     def __init__(self, scope: Construct, construct_id: str, functions: RunFunctions, bucket: s3.IBucket) -> None:
@@ -107,13 +108,13 @@ class RunStates(Construct):
         prepared.add_retry(errors=[REFUSED], max_attempts=0)
         _retry_faults(prepared)
         prepared.add_catch(failed, errors=EVERYTHING, result_path="$")
-        shards = self._shards(functions, bucket)
-        _retry(shards, ["States.ItemReaderFailed"])
-        shards.add_catch(failed, errors=EVERYTHING, result_path="$")
-        self.start = prepared.next(shards).next(finished)
+        pipelines = sfn.Map(self, "EachPipeline", items_path="$.pipelines", result_path=sfn.JsonPath.DISCARD)
+        pipelines.item_processor(self._shards(functions, bucket))
+        pipelines.add_catch(failed, errors=EVERYTHING, result_path="$")
+        self.start = prepared.next(pipelines).next(finished)
 
     def _shards(self, functions: RunFunctions, bucket: s3.IBucket) -> sfn.DistributedMap:
-        """Return the map over the list of shards in S3. Its children are executions of their own."""
+        """Return the map over a pipeline's list of shards in S3. Its children are executions of their own."""
         shards = sfn.DistributedMap(
             self,
             "Shards",
@@ -127,6 +128,7 @@ class RunStates(Construct):
             result_path=sfn.JsonPath.DISCARD,
         )
         shards.item_processor(self._shard(functions))
+        _retry(shards, ["States.ItemReaderFailed"])
         return shards
 
     def _shard(self, functions: RunFunctions) -> sfn.IChainable:

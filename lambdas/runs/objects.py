@@ -49,8 +49,11 @@ class RunObjects:
 
     def write_shards(self, shards: Iterable[ShardRef]) -> None:
         """Write the list of all shards, which says that all of their objects are there, unless it is written."""
-        lines = ",\n".join(shard.model_dump_json() for shard in shards)
-        write_once(client("s3"), self.bucket, self.keys.shards, f"[{lines}]".encode())
+        write_once(client("s3"), self.bucket, self.keys.shards, _json_list(shards).encode())
+
+    def write_shards_of(self, pipeline: str, shards: Iterable[ShardRef]) -> None:
+        """Write the list of the shards of one of several pipelines."""
+        self._put(self.keys.shards_of(pipeline), _json_list(shards), JSON)
 
     def shards(self) -> list[ShardRef]:
         """Return all shards, of which a million items have some thousands.
@@ -126,3 +129,8 @@ class RunObjects:
     def _put(self, key: str, text: str | bytes, content_type: str) -> None:
         body = text.encode() if isinstance(text, str) else text
         client("s3").put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type)
+
+
+def _json_list(shards: Iterable[ShardRef]) -> str:
+    lines = ",\n".join(shard.model_dump_json() for shard in shards)
+    return f"[{lines}]"

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from cosmos_batch.contract.environment import DeployedPipeline, PrepareRunEnvironment
-from cosmos_batch.contract.runs import RunPrefix, RunStart
+from cosmos_batch.contract.runs import RunPrefix, RunStart, ShardRef
 from cosmos_batch.state import Callbacks, RunRow, Runs
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -26,7 +26,7 @@ SHARD_TIMEOUT = timedelta(days=10)
 def prepare_run(
     event: dict[str, Any], environment: PrepareRunEnvironment, pipelines: Mapping[str, DeployedPipeline]
 ) -> dict[str, Any]:
-    """Prepare a run, for the first time or again, and return what the Distributed Map needs. Raises Failure."""
+    """Prepare a run, for the first time or again, and return what its maps need. Raises Failure."""
     execution = Execution.read(event["execution"])
     run = run_id_of(event["request"], execution.name)
     table = state_table(environment.state_table)
@@ -57,18 +57,38 @@ def prepare_run(
     )
     runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
     log("run prepared", run=run, shards=len(shards))
+    maps = _maps(objects, shards, pipelines)
+    # An execution that was started before an update of the state machine has one map, which reads the other fields.
     return {
         "run": run,
         "bucket": environment.state_bucket,
         "key": objects.keys.shards,
-        "maxConcurrency": concurrency(request.pipelines, pipelines),
+        "maxConcurrency": sum(each["maxConcurrency"] for each in maps),
+        "pipelines": maps,
     }
 
 
-def concurrency(names: list[str], pipelines: Mapping[str, DeployedPipeline]) -> int:
-    """Return how many shards are fed at the same time: as many as the workers of the pipelines can take."""
-    workers = sum(pipelines[name].compute.max_workers for name in names)
-    return min(SHARDS_LIMIT, SHARDS_PER_WORKER * workers + SHARDS_PER_WORKER)
+def concurrency(pipeline: DeployedPipeline, pipelines: int = 1) -> int:
+    """Return how many shards of one of a run's pipelines are fed at the same time: as many as its workers can take."""
+    return min(SHARDS_LIMIT // pipelines, SHARDS_PER_WORKER * pipeline.compute.max_workers + SHARDS_PER_WORKER)
+
+
+def _maps(
+    objects: RunObjects, shards: list[ShardRef], pipelines: Mapping[str, DeployedPipeline]
+) -> list[dict[str, Any]]:
+    """Return the list of shards and the slots of the map of each pipeline, so that a slow one takes no other's slots.
+
+    The lists of several pipelines are written here.
+    """
+    by_pipeline: dict[str, list[ShardRef]] = {}
+    for shard in shards:
+        by_pipeline.setdefault(shard.pipeline, []).append(shard)
+    slots = {name: concurrency(pipelines[name], len(by_pipeline)) for name in by_pipeline}
+    if len(by_pipeline) == 1:
+        return [{"key": objects.keys.shards, "maxConcurrency": number} for number in slots.values()]
+    for name, own in by_pipeline.items():
+        objects.write_shards_of(name, own)
+    return [{"key": objects.keys.shards_of(name), "maxConcurrency": number} for name, number in slots.items()]
 
 
 def _keep(callbacks: Callbacks, run: str, token: SecretStr) -> None:

@@ -143,13 +143,24 @@ def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:
 
 def test_a_run_is_prepared_its_shards_are_fed_and_it_is_finished_whatever_fails(states: States) -> None:
     assert states["IsItARun"]["Choices"] == [{"Variable": "$.run", "IsPresent": True, "Next": "PrepareRun"}]
-    assert (states["PrepareRun"]["Next"], states["Shards"]["Next"]) == ("Shards", "FinishRun")
-    for name in ("PrepareRun", "Shards"):
+    assert (states["PrepareRun"]["Next"], states["EachPipeline"]["Next"]) == ("EachPipeline", "FinishRun")
+    for name in ("PrepareRun", "EachPipeline"):
         assert states[name]["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$", "Next": "FinishFailedRun"}]
 
 
+def shards_of(states: States) -> dict[str, Any]:
+    """Return the Distributed Map, of which each pipeline of a run has its own."""
+    pipelines = states["EachPipeline"]
+    assert (pipelines["ItemsPath"], pipelines["ItemProcessor"]["ProcessorConfig"]) == (
+        "$.pipelines",
+        {"Mode": "INLINE"},
+    )
+    shards: dict[str, Any] = pipelines["ItemProcessor"]["States"]["Shards"]
+    return shards
+
+
 def test_a_failed_shard_does_not_fail_its_run(states: States) -> None:
-    shards = states["Shards"]
+    shards = shards_of(states)
     assert shards["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
     assert (shards["ToleratedFailurePercentage"], shards["MaxConcurrencyPath"]) == (100, "$.maxConcurrency")
     assert shards["ItemReader"]["Parameters"]["Key.$"] == "$.key"
@@ -161,16 +172,16 @@ def test_a_failed_shard_does_not_fail_its_run(states: States) -> None:
 
 
 def test_throttled_functions_of_a_run_are_called_for_days_before_any_item_fails_for_it(states: States) -> None:
-    shard = states["Shards"]["ItemProcessor"]["States"]
+    shard = shards_of(states)["ItemProcessor"]["States"]
     calls = [states[name] for name in ("PrepareRun", "FinishRun", "FinishFailedRun")]
     for call in (*calls, shard["Feed"], shard["Collect"], shard["CollectBroken"]):
         *_, passing, anything = call["Retry"]
         assert "Lambda.TooManyRequestsException" in passing["ErrorEquals"]
         assert passing["MaxAttempts"] * passing["MaxDelaySeconds"] / 2 >= 3 * 24 * 3600
         assert (anything["ErrorEquals"], anything["MaxAttempts"]) == (["States.ALL"], 8)
-    assert states["Shards"]["Retry"][0]["ErrorEquals"] == ["States.ItemReaderFailed"]
+    assert shards_of(states)["Retry"][0]["ErrorEquals"] == ["States.ItemReaderFailed"]
 
 
 def test_the_machine_reads_no_other_object_than_the_lists_of_shards(assembly: Assembly) -> None:
     policies = json.dumps(assembly.resources("Pipelines", "IAM::Policy"))
-    assert "/runs/*/shards.json" in policies
+    assert "/runs/*/shards*.json" in policies

@@ -125,3 +125,46 @@ def test_a_data_limit_error_is_caught_by_its_own_name_alone(runner: Runner, name
     ended = runner.run({"Call": call, "Caught": CAUGHT}, {})
     assert ended["status"] == ("SUCCEEDED" if named else "FAILED")
     assert runner.entered(ended["executionArn"]) == (["Call", "Caught"] if named else ["Call"])
+
+
+def test_a_map_in_a_map_reads_a_list_of_its_own_and_keeps_its_own_slots(cloud: LocalCloud, runner: Runner) -> None:
+    """The first list fails in its only slot while the second is done: the state machine of runs needs no more."""
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="lists")
+    for key, events in (("bad.json", [{"fails": True}] * 2), ("good.json", [{"much": 1}, {"much": 2}, {"much": 3}])):
+        s3.put_object(Bucket="lists", Key=key, Body=json.dumps(events).encode())
+    call = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Parameters": {"FunctionName": runner.function, "Payload.$": "$.item"},
+        "OutputPath": "$.Payload",
+        "End": True,
+    }
+    inner = {
+        "Type": "Map",
+        "ItemReader": {
+            "Resource": "arn:aws:states:::s3:getObject",
+            "ReaderConfig": {"InputType": "JSON"},
+            "Parameters": {"Bucket": "lists", "Key.$": "$.key"},
+        },
+        "ItemSelector": {"item.$": "$$.Map.Item.Value"},
+        "ItemProcessor": {
+            "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
+            "StartAt": "Call",
+            "States": {"Call": call},
+        },
+        "Label": "Inner",
+        "MaxConcurrencyPath": "$.slots",
+        "ToleratedFailurePercentage": 100,
+        "End": True,
+    }
+    each = {
+        "Type": "Map",
+        "ItemsPath": "$.lists",
+        "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": "Inner", "States": {"Inner": inner}},
+        "End": True,
+    }
+    lists = [{"key": "bad.json", "slots": 1}, {"key": "good.json", "slots": 2}]
+    ended = runner.run({"Each": each}, {"lists": lists})
+    assert ended["status"] == "SUCCEEDED", ended
+    assert sorted(json.loads(ended["output"])[1]) == ["x", "xx", "xxx"]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.runs import RunRequest, ShardRef
 from cosmos_batch.planning.runs import shards
 from cosmos_batch.state import Callbacks
 from lambdas.handlers import prepare_run
@@ -22,6 +23,7 @@ def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: Bench
         "bucket": STATE_BUCKET,
         "key": f"runs/{RUN}/shards.json",
         "maxConcurrency": 10,
+        "pipelines": [{"key": f"runs/{RUN}/shards.json", "maxConcurrency": 10}],
     }
     run = bench.runs.get(RUN)
     assert run is not None
@@ -30,6 +32,30 @@ def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: Bench
     run = bench.runs.get(RUN)
     assert run is not None
     assert (run.max_dollars, run.execution_arn, run.started_at[:10]) == (9.0, "arn:e2", "2026-11-01")
+
+
+def test_each_pipeline_has_its_own_shards_and_slots(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slots follow its own workers: neither pipeline takes the other's, however slow it is."""
+    [deployed] = prepare_run.read_pipelines(prepare_run.environment().pipeline_parameters)
+    large = deployed.model_copy(
+        update={
+            "queue": deployed.queue.model_copy(update={"id": "cosmos3-edge-reason"}),
+            "compute": deployed.compute.model_copy(update={"max_workers": 500}),
+        }
+    )
+    monkeypatch.setattr(prepare_run, "read_pipelines", lambda _: [deployed, large])
+    names = [SMALL, "cosmos3-edge-reason"]
+    objects = RunObjects(STATE_BUCKET, RUN)
+    objects.write_request(RunRequest(id=RUN, pipelines=names, prompt="What?"))
+    refs = [ShardRef(run=RUN, shard=f"{number:05}", pipeline=names[number % 2], items=9) for number in range(5)]
+    objects.write_shards(refs)
+    found = {each["key"]: each["maxConcurrency"] for each in bench.prepare()["pipelines"]}
+    assert found == {objects.keys.shards_of(SMALL): 10, objects.keys.shards_of("cosmos3-edge-reason"): 200}
+    listed = [
+        [entry["shard"] for entry in json.loads(bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read())]
+        for key in found
+    ]
+    assert listed == [["00000", "00002", "00004"], ["00001", "00003"]]
 
 
 def test_a_prefix_is_listed_without_folders_other_files_and_our_own_outputs(bench: Bench) -> None:
