@@ -125,6 +125,18 @@ def test_a_manifest_that_is_gone_is_named(plan: Plan) -> None:
         plan("s3://assets/missing.jsonl")
 
 
+def test_a_manifest_that_may_not_be_read_is_named_with_what_to_ask_for(
+    plan: Plan, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetObject")
+
+    monkeypatch.setattr(deployment.clients("s3"), "get_object", closed)
+    with pytest.raises(WrongCall, match=r"s3://other/list\.jsonl cannot be read.*AccessDenied") as refused:
+        plan("s3://other/list.jsonl")
+    assert "your rights" in refused.value.remedy
+
+
 def test_lines_are_split_wherever_chunks_end() -> None:
     text = b"one\r\n\n  \ntwo\nthree"
     for size in range(1, len(text)):

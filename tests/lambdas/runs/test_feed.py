@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.runs import RunItem
-from cosmos_batch.state import FedItems, JobRow, RunFeeding
+from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.state import FedItems, JobRow, Revisions, RunFeeding
 from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
-from tests.lambdas.cloud import SMALL, STATE_BUCKET
+from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
 
 PASSES = Error(code="EngineFailed", message="m", remedy="r", retryable=True)
@@ -147,6 +149,36 @@ def test_another_prompt_version_or_place_is_another_item(bench: Bench) -> None:
         bench.prepare({"id": other.run}, execution=other.run)
         bench.feed(other, execution=other.run)
         assert len(bench.sent()) == number + 2, changes
+
+
+def test_an_item_with_a_long_prompt_is_the_same_whoever_asks_and_another_with_another_prompt(bench: Bench) -> None:
+    """Such a prompt lies in the state bucket, and only its end may differ."""
+    items, long = bench.items("a"), "w" * PROMPT_INLINE_LIMIT
+    bench.started(items, prompt=f"{long} one", deadline=datetime(2126, 1, 1, tzinfo=UTC))
+    bench.started_by_another(items, prompt=f"{long} one", caller="somebody else")
+    assert len(bench.sent()) == 1
+    bench.started_by_another(items, run="third", prompt=f"{long} two")
+    texts = [parse_uri(message["job"]["promptUri"]) for message in bench.sent()]
+    bodies = [bench.cloud.s3.get_object(Bucket=text.bucket, Key=text.key)["Body"].read() for text in texts]
+    assert [body.decode()[-3:] for body in bodies] == ["one", "two"]
+
+
+def test_a_run_that_invalidates_the_model_takes_no_answer_of_the_stored_one(bench: Bench) -> None:
+    """Its jobs are planned for no commit, because the worker looks for the newest one when it receives them."""
+    items = bench.items("a")
+    bench.started(items)
+    [first] = bench.sent()
+    bench.answer(first["job"]["jobId"])
+    revisions = Revisions(bench.cloud.table, SMALL)
+    revisions.record(IDENTITY.model, "main", "c1")
+    ref = bench.started_by_another(items, invalidate_model=True)
+    revisions.record(IDENTITY.model, "main", "c2")
+    bench.feed(ref, token="after the update", execution="other")
+    [second] = [message for message in bench.sent() if message["run"] == "other"]
+    assert second["job"]["invalidateModel"] and "revision" not in second["job"]["plannedFor"]
+    bench.answer(second["job"]["jobId"], text="By the new one.")
+    bench.collect(ref)
+    assert [line.answer for line in bench.lines("results", run="other")] == ["By the new one."]
 
 
 def test_documents_mirror_the_folders_of_the_inputs_below_the_output(bench: Bench) -> None:

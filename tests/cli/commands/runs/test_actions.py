@@ -2,12 +2,18 @@
 
 import json
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs import executions
+from cosmos_batch.cli.runs.local_inputs import LocalUploads
+from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.s3 import parse_uri
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import FakeStepFunctions
 from tests.support.run_objects import put_run
@@ -64,6 +70,64 @@ def test_a_start_that_was_interrupted_begins_when_it_is_typed_again(
         assert main(start) == 130
     assert main(start) == 0
     assert [started["name"] for started in stepfunctions.started] == ["monday"]
+
+
+def interrupt_at(patch: pytest.MonkeyPatch, owner: object, name: str, call: int, after: bool = False) -> None:
+    """Interrupt the command at a call of a function, or when that call has been made."""
+    real, calls = getattr(owner, name), count(1)
+
+    def interrupting(*arguments: Any, **named: Any) -> Any:
+        is_it = next(calls) == call
+        if is_it and not after:
+            raise KeyboardInterrupt
+        answer = real(*arguments, **named)
+        if is_it:
+            raise KeyboardInterrupt
+        return answer
+
+    patch.setattr(owner, name, interrupting)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call", "after"),
+    [
+        (StoredRun, "claim", 1, True),
+        (LocalUploads, "_upload", 2, False),
+        (StoredRun, "write_shard", 1, True),
+        (StoredRun, "_write", 2, True),  # the list of shards, before the request
+        (StoredRun, "_write", 3, True),  # the request
+        (FakeStepFunctions, "start_execution", 1, False),
+    ],
+)
+def test_a_start_over_a_folder_that_is_killed_at_any_step_goes_on_when_it_is_typed_again(
+    owner: object, name: str, call: int, after: bool, tmp_path: Path, deployment: Deployment,
+    stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for number in range(3):
+        (tmp_path / f"{number}.mp4").write_bytes(b"clip")
+    start = ["runs", "start", str(tmp_path), "--name", "monday", "--yes"]
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, owner, name, call, after)
+        assert main(start) == 130
+    assert stepfunctions.started == []
+    assert main(start) == 0
+    assert [started["name"] for started in stepfunctions.started] == ["monday"]
+    items = read_items(deployment.clients("s3"), "state", "monday")
+    assert [item.id for item in items] == ["0.mp4", "1.mp4", "2.mp4"]
+    for item in items:
+        assert deployment.clients("s3").head_object(Bucket="assets", Key=parse_uri(str(item.input)).key)
+
+
+def test_a_start_that_was_killed_when_its_execution_had_begun_begins_no_other(
+    clips: str, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = ["runs", "start", clips, "--name", "monday", "--yes"]
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, FakeStepFunctions, "start_execution", 1, after=True)
+        assert main(start) == 130
+    stepfunctions.put("monday", "RUNNING")
+    assert main(start) == 2
+    assert "There is a run monday already" in capsys.readouterr().err and len(stepfunctions.started) == 1
 
 
 def test_a_plan_is_part_of_what_is_printed_as_json(clips: str, capsys: pytest.CaptureFixture[str]) -> None:

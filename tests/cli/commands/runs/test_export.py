@@ -1,12 +1,16 @@
 """The command that exports a run."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.runs.export.formats import FORMATS
+from cosmos_batch.cli.runs.stored_run import StoredRun
+from cosmos_batch.contract.runs import ResultLine
 from tests.support.run_objects import answered, failed, put_run
 
 
@@ -24,6 +28,41 @@ def test_a_half_written_run_is_exported_as_far_as_it_is(tmp_path: Path, capsys: 
         assert [row["id"] for row in csv.DictReader(file)] == ["a", "b", "c"]
     assert printed.out == f"{path}\n"
     assert "3 items of r" in printed.err and "Not in it: 200 of 203 items" in printed.err
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Interrupt what reads the lines of a run after the first of them, until the fixture's value is undone."""
+    real = StoredRun.lines
+
+    def first_alone(self: StoredRun) -> Iterator[ResultLine]:
+        yield next(real(self))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as fault:
+        fault.setattr(StoredRun, "lines", first_alone)
+        yield fault
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_that_ends_in_the_middle_leaves_nothing_half(
+    name: str, tmp_path: Path, interrupted: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "answers"
+    assert main(["runs", "export", "r", "--format", name, "--output", str(path)]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_ends_in_the_middle_keeps_the_earlier_table_and_can_be_repeated(
+    tmp_path: Path, interrupted: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("earlier")
+    export = ["runs", "export", "r", "--format", "csv", "--output", str(path), "--force"]
+    assert main(export) == 130 and path.read_text() == "earlier"
+    interrupted.undo()
+    assert main(export) == 0
+    assert len(path.read_text().splitlines()) == 4
 
 
 def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
