@@ -4,15 +4,17 @@ A name may be made to lead to an address of this machine's network, or to anothe
 it is resolved once, every address that it has must be public, and the connection goes to one of these (decision 075).
 """
 
+import re
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from http.client import NOT_MODIFIED, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from pathlib import Path
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
@@ -39,6 +41,28 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(row[4][0]) for row in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
 
 
+class WebVersion(NamedTuple):
+    """What a host says of the version of a file, by which it can tell later whether the file is still the same."""
+
+    etag: str = ""
+    changed: str = ""
+
+    @classmethod
+    def of(cls, response: HTTPResponse) -> Self:
+        """Return what an answer says, without what no header and no metadata of S3 could repeat."""
+        said = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
+        return cls(*(text if re.fullmatch(r"[ -~]{1,256}", text) else "" for text in said))
+
+    @property
+    def condition(self) -> dict[str, str]:
+        """Return the headers of a request that is to be answered only where the file is another one."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
+        return {name: value for name, value in headers.items() if value}
+
+
+UNKNOWN = WebVersion()
+
+
 @dataclass(frozen=True)
 class WebDownload:
     """How files are fetched. Tests replace the resolver, the rule for addresses, the port and the limits."""
@@ -50,8 +74,12 @@ class WebDownload:
     size_limit: int = INPUT_SIZE_LIMIT
     seconds: float = FILE_SECONDS
 
-    def fetch(self, address: str, path: Path) -> None:
-        """Write what an https address answers to a file. Raises CliError, without a word of what was answered."""
+    def fetch(self, address: str, path: Path, known: WebVersion = UNKNOWN) -> WebVersion | None:
+        """Write what an https address answers to a file, and return its version.
+
+        Nothing is written, and None is returned, where the file still has the known version. Raises CliError, without a
+        word of what was answered.
+        """
         parts = urlsplit(address)
         host, target = str(parts.hostname), f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         expired = threading.Event()
@@ -61,8 +89,13 @@ class WebDownload:
             watchdog.daemon = True
             watchdog.start()
             try:
-                connection.request("GET", target, headers={"Accept-Encoding": "identity", "User-Agent": "cosmos-batch"})
-                self._write(connection.getresponse(), path)
+                headers = {"Accept-Encoding": "identity", "User-Agent": "cosmos-batch", **known.condition}
+                connection.request("GET", target, headers=headers)
+                response = connection.getresponse()
+                if response.status == NOT_MODIFIED and known.condition:
+                    return None
+                self._write(response, path)
+                return WebVersion.of(response)
             finally:
                 watchdog.cancel()
                 connection.close()

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cosmos_batch.cli.errors import CliError
-from cosmos_batch.cli.web_download import WebDownload, is_public
+from cosmos_batch.cli.web_download import WebDownload, WebVersion, is_public
 
 HOST, CONTENT = "media.example.com", b"a clip" * 1000
 
@@ -34,6 +34,7 @@ class Handler(BaseHTTPRequestHandler):
             "/short.mp4": lambda: self._answer(200, CONTENT, **{"Content-Length": str(len(CONTENT) + 1)}),
             "/drip.mp4": self._drip,
             "/endless.mp4": self._endless,
+            "/versioned.mp4": self._versioned,
         }
         answers.get(self.path, lambda: self._answer(200, CONTENT))()
 
@@ -47,6 +48,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = True
+
+    def _versioned(self) -> None:
+        """Answer with a file of the version `"2"`, unless that is known."""
+        is_known = self.headers["If-None-Match"] == '"2"'
+        self._answer(*((304, b"") if is_known else (200, CONTENT)), ETag='"2"')
 
     def _drip(self) -> None:
         """Send the status line and no more, until the client has gone."""
@@ -118,6 +124,13 @@ def test_a_file_is_fetched_with_its_query(download: WebDownload, server: Threadi
     download.fetch(f"https://{HOST}/a/clip.mp4?key=1&b=%20", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert requests(server) == ["/a/clip.mp4?key=1&b=%20"]
+
+
+def test_a_file_that_has_the_known_version_is_not_fetched_again(download: WebDownload, tmp_path: Path) -> None:
+    address, path = f"https://{HOST}/versioned.mp4", tmp_path / "file"
+    assert download.fetch(address, path, WebVersion(etag='"2"')) is None and not path.exists()
+    assert download.fetch(address, path, WebVersion(etag='"1"')) == WebVersion(etag='"2"')
+    assert path.read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.cli.uploads import SUBMITTED
-from cosmos_batch.cli.web_download import WebDownload
+from cosmos_batch.cli.web_download import UNKNOWN, WebDownload, WebVersion
 from cosmos_batch.contract.s3 import S3Location, parse_uri
 
 DOWNLOADS_AT_ONCE = 8
+_ETAG, _CHANGED = "web-etag", "web-last-modified"  # metadata of a copy
 
 
 class WebCopies:
@@ -34,7 +35,10 @@ class WebCopies:
         self._addresses.add(json.dumps([address, uri]).encode() + b"\n")
 
     def copy(self) -> None:
-        """Copy all files, with progress. One that cannot be fetched is named, and its item fails alone."""
+        """Copy all files, with progress. One that cannot be fetched is named, and its item fails alone.
+
+        Of a file that was copied before, its host is asked whether it has changed since, and then it is copied again.
+        """
         if not len(self):
             return
         with ProgressCounter("addresses copied", len(self)) as counting:
@@ -49,24 +53,29 @@ class WebCopies:
 
     def _copy(self, task: tuple[str, str]) -> CliError | None:
         address, location = task[0], parse_uri(task[1])
-        if self._is_there(location):
-            return None
+        known = self._known_version(location)
+        if known is not None and not known.condition:
+            return None  # the host has not said how a change could be noticed
         with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
             path = Path(scratch) / "file"
             try:
-                self._download.fetch(address, path)
+                version = self._download.fetch(address, path, known or UNKNOWN)
             except CliError as failure:
-                return failure
-            self._s3.upload_file(str(path), *location, ExtraArgs=SUBMITTED)
+                kept = CliError(f"{failure.message} Its earlier copy is used.", failure.remedy)
+                return failure if known is None else kept
+            if version is not None:
+                metadata = SUBMITTED["Metadata"] | {_ETAG: version.etag, _CHANGED: version.changed}
+                self._s3.upload_file(str(path), *location, ExtraArgs={"Metadata": metadata})
         return None
 
-    def _is_there(self, location: S3Location) -> bool:
+    def _known_version(self, location: S3Location) -> WebVersion | None:
+        """Return the version of the file of which there is a copy; None where there is no copy."""
         from botocore.exceptions import ClientError
 
         try:
-            self._s3.head_object(Bucket=location.bucket, Key=location.key)
+            metadata = self._s3.head_object(Bucket=location.bucket, Key=location.key)["Metadata"]
         except ClientError as error:
             if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
-                return False
+                return None
             raise
-        return True
+        return WebVersion(metadata.get(_ETAG, ""), metadata.get(_CHANGED, ""))
