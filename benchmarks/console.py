@@ -37,7 +37,7 @@ SERVER_MIB = 400
 PAGE_MIB = 100
 CODE_BYTES = 600_000
 SEEK_BYTES = 64 << 20
-ROUNDS = 5  # in which each search is asked
+ROUNDS = 5  # how often each search is asked
 _MINUTES = 60 * 60_000  # milliseconds in which all documents are read, beside other programs
 
 

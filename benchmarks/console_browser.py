@@ -15,7 +15,7 @@ from tests.support.served_page import ServedPage
 SCROLL_STEPS = 240
 STEP_PIXELS = 700
 TYPING_LIMIT_MS = 60_000
-JUMPS = 20  # to places that are far from each other
+JUMPS = 20  # how many places, far from each other, the browser jumps to
 _MIB = 1 << 20
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _READ = re.compile(r"^rchar: (\d+)$", re.MULTILINE)

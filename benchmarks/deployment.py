@@ -17,7 +17,7 @@ from cosmos_batch.local.deploy import deploy
 
 ROOT = Path(__file__).parent.parent
 EVERYTHING = ROOT / "examples" / "everything.json"
-MAX_RESOURCES, MAX_TEMPLATE_BYTES = 500, 1_000_000  # of CloudFormation
+MAX_RESOURCES, MAX_TEMPLATE_BYTES = 500, 1_000_000  # CloudFormation's limits for one stack
 CDK = ("npx", "cdk", "--no-notices")
 
 

@@ -64,7 +64,7 @@ ADDED = (
 )
 LOSSY = (
     Measure("stepCache", Accelerations(), ("stepCache",)),
-    Measure("fp8", Accelerations(), ("fp8",)),  # after the other, for it is not undone
+    Measure("fp8", Accelerations(), ("fp8",)),  # measured last, because it cannot be undone
     Measure("both", Accelerations(), ("fp8", "stepCache")),
 )
 """On top of the last of those."""

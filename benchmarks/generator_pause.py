@@ -28,7 +28,7 @@ from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
 
 ENGINE = "vllm-omni"
-IN_HAND = 2  # of a worker
+IN_HAND = 2  # jobs that a worker has at once
 LOOK_SECONDS = 0.01
 
 

@@ -121,7 +121,7 @@ class InstantAws:
     def _s3_answer(self, request: AWSPreparedRequest) -> bytes:
         if "list-type=2" in request.url:
             return b"<ListBucketResult/>"
-        if request.method == "POST":  # of an upload in parts, its beginning or its end
+        if request.method == "POST":  # it begins or ends an upload in parts
             return b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
         if request.method == "GET":
             return self._files[request.url.partition("?")[0].rpartition("/")[2]]

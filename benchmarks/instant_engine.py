@@ -10,7 +10,7 @@ from cosmos_batch.contract.result import Answer
 from tests.support.scripted_engine import ScriptedEngine
 
 INFERENCES = "inferences.log"
-ANSWER_CHARACTERS = 1000  # of about 250 tokens
+ANSWER_CHARACTERS = 1000  # as many as about 250 tokens have
 _ENGLISH = Path(__file__).parent.parent / "docs" / "operations.md"
 
 

@@ -35,7 +35,7 @@ from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
-_TRUST = ["--trust-request-mm-kwargs"]  # which the server takes only with this option
+_TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
 

@@ -27,7 +27,7 @@ from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
 SECONDS_PER_CALL = 0.02
-_ROUNDS = 2  # of requests for each place in flight
+_ROUNDS = 2  # how many rounds of requests each place in flight has
 _STREAMED = {"ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
 
 

@@ -15,7 +15,7 @@ from cosmos_batch.catalogue.prices import MILLION, PRICES
 from tests.support.deployed_app import wait_for
 
 FILES = 100
-GOAL_DOLLARS = 20.0  # for a million items of a run
+GOAL_DOLLARS = 20.0  # the most that a million items of a run may cost
 _S3_PUTS = ("PutObject", "CopyObject", "ListBucket", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload")
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 _GROUPED = ("SendMessageBatch", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteMessageBatch")

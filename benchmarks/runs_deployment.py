@@ -26,7 +26,7 @@ BAD_EVERY = 100
 PROMPT = "What happens?"
 PATIENCE_SECONDS = 3 * 3600
 THREADS = 8
-VCPUS = 24  # of two workers: one for each core of a small machine
+VCPUS = 24  # enough for two workers, one for each core of a small machine
 
 
 @dataclass(frozen=True)

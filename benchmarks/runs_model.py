@@ -31,7 +31,7 @@ ENGINE = "benchmarks.cpu_engine:CpuEngine"
 CLIPS, OTHER_CLIPS = 300, 100
 SEED, OTHER_SEED = 17, 18
 PROMPT, ANSWER_TOKENS = "What happens?", 32
-LIMIT = 0.15  # by which a plan may differ
+LIMIT = 0.15  # the share by which a plan may differ from what was measured
 RESULT = "runs-model"
 
 

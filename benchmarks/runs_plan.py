@@ -102,7 +102,7 @@ def _clip() -> bytes:
 if __name__ == "__main__":
     from cosmos_batch.local.moto_patches import registry
 
-    registry.install_all()  # for this process: a test that calls `measure` keeps moto as it is
+    registry.install_all()  # only in this process: a test that calls `measure` keeps moto as it is
     rows = measure(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)
     for row in rows:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")

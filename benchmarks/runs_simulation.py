@@ -39,7 +39,7 @@ SPOT_LOSSES_PER_HOUR = 0.05
 # Measured on the local cloud (benchmarks/results/runs-items.json), whose DynamoDB serves one call at a time.
 FEED_SECONDS, COLLECT_SECONDS = 30.0, 15.0
 RECEIVED_AT_ONCE = 10
-NEARLY_ALL = 0.95  # of the most workers: from then on the run is in its steady state
+NEARLY_ALL = 0.95  # the share of the most workers from which on the run is in its steady state
 
 
 @dataclass
@@ -107,7 +107,7 @@ class RunSimulation:
         self._run_row = RunRow(id=RUN, state="RUNNING", pipelines=[PIPELINE], items=items, started_at=START.isoformat())
         self._fed_items = FedItems()
         self._left: list[int] = []
-        self._work: dict[int, tuple[int, float]] = {}  # by item: its shard and its units
+        self._work: dict[int, tuple[int, float]] = {}  # the shard and the units of each item
         self._next_item = 0
         self._waiting: deque[int] = deque()
         self._free: deque[RunWorker] = deque()
@@ -277,7 +277,7 @@ class RunSimulation:
         dollars = INSTANCE_TYPES[INSTANCE_TYPE].dollars_per_gpu_second
         self.outcome.dollars += (self.now - worker.started_at) * dollars * self._compute.gpus
 
-    # The sweep of each minute.
+    # `scale` also runs every minute.
     def _scale(self, _: object) -> None:
         self._note()
         if self._row.seconds_per_unit is None:

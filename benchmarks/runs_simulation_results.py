@@ -18,7 +18,7 @@ from cosmos_batch.contract.runs import SHARD_ITEMS
 
 PLOT, RESULTS = Path(__file__).parent.parent / "docs" / "runs.svg", FOLDER / "runs-simulation.json"
 ITEMS, WORKERS = 1_000_000, (16, 80, 400)
-POINTS = 300  # of each line of the plot
+POINTS = 300  # how many points each line of the plot has
 IDLE_LIMIT, PLAN_LIMIT = 0.05, 0.15
 # By what is counted: AWS's limit, and its page. Those of accounts can be raised.
 LIMITS = {

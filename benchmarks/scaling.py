@@ -96,7 +96,7 @@ class _SimulatedWorker:
     # Processor sharing: `advanced` is how far a job that was there from the beginning would be, and each job in flight
     # is done when that passes its own mark.
     advanced: float = 0.0
-    marks: list[tuple[float, int, float]] = field(default_factory=list)  # (mark, job, weight), a heap
+    marks: list[tuple[float, int, float]] = field(default_factory=list)  # a heap of (mark, job, weight)
 
 
 class Simulation:

@@ -25,7 +25,7 @@ _VISION = {
     "2b": {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]},
     "8b": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "deepstack_visual_indexes": [8, 16, 24]},
 }
-_SHARES_EMBEDDINGS = ("2b",)  # with its output layer
+_SHARES_EMBEDDINGS = ("2b",)  # the shapes whose embedding is their output layer too
 _IMAGE_PIXELS, _VIDEO_PIXELS = (256**2, 4096**2), (64**2, 24 * 1024**2)  # least and most
 
 

@@ -229,7 +229,7 @@ DOMAINS: dict[str, Domain] = {
     # Framework has no width for it; Diffusers has this one (`_EMBODIMENT_TO_RAW_ACTION_DIM` in
     # `pipeline_cosmos3_omni.py`). Where both have a domain, they agree.
     "hand_pose": Domain((57,)),
-    "libero": Domain((7, 10, 13)),  # one for each `rotation_space` in Framework's table
+    "libero": Domain((7, 10, 13)),  # Framework's table has a width for each `rotation_space`
     "xdof_yam": Domain((20,)),
     "molmoact2_yam": Domain((20,)),
     "abc_yam": Domain((20,)),

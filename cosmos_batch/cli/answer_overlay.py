@@ -59,7 +59,7 @@ def draw_overlay(
 
 
 def _draw(document: ReasonerDocument, media: Path, folder: OutputTarget, name: str) -> list[Path]:
-    # Here, for matplotlib takes a second to import.
+    # It is imported here because matplotlib takes a second to import.
     from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
     from cosmos_batch.viewing.marks import marks_of_answer
     from cosmos_batch.viewing.overlay import overlay_suffix, write_overlay

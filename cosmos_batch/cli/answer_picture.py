@@ -20,7 +20,7 @@ def draw_answer(deployment: Deployment, media: Path, document: Path, ask_more: b
 
     With `ask_more`, ask for times and places first, and draw these too.
     """
-    # Here, for matplotlib takes a second to import.
+    # It is imported here because matplotlib takes a second to import.
     from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
     from cosmos_batch.viewing.terminal import show_picture
 

@@ -15,7 +15,7 @@ from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, WorkerRow, Workers
 
 POLL_SECONDS = 0.3
-_LINES = 20  # of a log, so many of the last are searched for one that is no warning
+_LINES = 20  # so many of the last lines of a log are searched for one that is no warning
 _WARNING = re.compile(r"^[WEF]\d{4} |warning", re.IGNORECASE)  # PyTorch begins such lines with W, month and day
 
 STAGES = (

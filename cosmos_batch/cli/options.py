@@ -39,7 +39,7 @@ REASONER_OPTIONS = (
 # Modes of generators. A test compares them with `catalogue.generation`.
 MODES = ("t2i", "t2v", "i2v", "v2v", "transfer", "forward_dynamics", "inverse_dynamics", "policy")
 
-# The same for a generator.
+# The options of a generator's parameters, in the same form.
 GENERATION_OPTIONS = (
     ("mode", "MODE", f"{', '.join(MODES)}; default: by input."),
     ("negative_prompt", "TEXT", "Name what not to make; default for videos: NVIDIA's own."),

@@ -15,7 +15,7 @@ from cosmos_batch.cli.messages import Verbosity, verbosity
 if TYPE_CHECKING:
     from rich.table import Table
 
-REPEAT_SECONDS = 10  # after which plain lines repeat what the job waits for, so that a log shows progress
+REPEAT_SECONDS = 10  # plain lines repeat what the job waits for after this time, so that a log shows progress
 
 # The last stage is stamped just after the execution has ended. Wait for it no longer than this.
 _LAST_STAGE_SECONDS = 3.0

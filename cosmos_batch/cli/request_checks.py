@@ -32,7 +32,7 @@ class Problems:
     """Collects the problems of all files of one command, so that one error names them all."""
 
     def __init__(self) -> None:
-        self._remedies: dict[str, str] = {}  # by message
+        self._remedies: dict[str, str] = {}  # the remedy of each message
 
     def check(self, name: object, check: Callable[[], Checked]) -> Checked | None:
         """Return what `check` returns; None if it raises WrongCall or Failure about the file of this name."""

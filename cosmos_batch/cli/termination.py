@@ -24,9 +24,9 @@ def interrupted_by_sigterm() -> Iterator[Termination]:
 
     def interrupt(*_: object) -> None:
         termination.came = True
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a shell's script
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's script starts programs in the background so
             raise KeyboardInterrupt
-        signal.raise_signal(signal.SIGINT)  # which is held back while a process is started
+        signal.raise_signal(signal.SIGINT)  # it is held back while a process is started
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

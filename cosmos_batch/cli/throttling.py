@@ -6,7 +6,8 @@ from typing import Any
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.store.s3_retries import is_throttled
 
-ATTEMPTS = 10  # of a call that is throttled. Their pauses last about a minute and a half; boto3's about five seconds.
+# The tries of a call that is throttled. Their pauses last about a minute and a half; boto3's about five seconds.
+ATTEMPTS = 10
 _LONGEST_PAUSE = 20.0  # seconds
 
 

@@ -10,8 +10,8 @@ from cosmos_batch.contract.base import Model
 
 # Docker's bridge on every ECS host: a VPC that overlaps it cannot be reached from a container.
 DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
-PREFIX_LENGTHS = range(16, 25)  # of the VPC: AWS makes none larger than a /16, and in less than a /24 few hosts fit
-PUBLIC_PREFIX_LENGTH = 26  # of the subnet of a NAT gateway, which private mode makes in each zone
+PREFIX_LENGTHS = range(16, 25)  # AWS makes no VPC larger than a /16, and few hosts fit into less than a /24
+PUBLIC_PREFIX_LENGTH = 26  # private mode makes a subnet of this size in each zone for its NAT gateway
 SMALLEST_SUBNET = 16  # addresses: AWS makes none smaller than a /28
 # Where none are named and `zoneCount` is not given. Capacity is scarce, so there are three where that leaves subnets
 # of a VPC that was made for two as they are: private subnets have the same networks with two zones and with three where

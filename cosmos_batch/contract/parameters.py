@@ -10,7 +10,7 @@ from cosmos_batch.contract.json_schema import SCHEMA_LIMIT, checked_schema
 from cosmos_batch.contract.tasks import TaskName
 
 FPS_LIMIT = 60
-FILES_LIMIT = 16  # of one request
+FILES_LIMIT = 16  # the most files that one request may have
 
 
 class Parameters(Model):

@@ -28,7 +28,7 @@ from cosmos_batch.contract.s3 import S3Uri
 RUN_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 SHARD_ID = r"^\d{5}$"
 ORIGIN_LIMIT = 1024  # characters
-SHARD_ITEMS = 250  # at most, in one shard
+SHARD_ITEMS = 250  # the most items that one shard has
 
 EVENT_SOURCE, RUN_ENDED = "cosmos.batch", "Cosmos Batch Run Ended"
 """Source and detail type of the event about a run's end, whose detail is a `RunSummary`."""

@@ -13,7 +13,7 @@ LONGEST_LIFE = 1.1
 # A job normally fails by its attempts or its deadline. One that was received so often, not counting pauses that a busy
 # server requested, fails too: its attempts could not be counted.
 MAX_RECEIPTS = 20
-LONGEST_SILENCE_SECONDS = 30  # between two reports of a worker to `scale`
+LONGEST_SILENCE_SECONDS = 30  # the longest time between two reports of a worker to `scale`
 
 
 class WorkerSettings(Model):

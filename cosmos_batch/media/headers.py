@@ -51,7 +51,7 @@ def _read_animated_webp(file: BinaryIO) -> Header:
     The format: https://developers.google.com/speed/webp/docs/riff_container
     """
     width = height = milliseconds = 0
-    start = 12  # after RIFF, the length and WEBP
+    start = 12  # the chunks begin after RIFF, the length and WEBP
     while file.seek(start) == start and len(head := file.read(24)) == 24:
         kind, size = head[:4], int.from_bytes(head[4:8], "little")
         if kind == b"VP8X":

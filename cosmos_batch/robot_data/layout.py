@@ -13,7 +13,7 @@ from cosmos_batch.contract.error import Failure, explain
 INFO = Path("meta") / "info.json"
 ONE_FILE_EACH, SHARED_FILES = ("v2.0", "v2.1"), ("v3.0",)  # versions of the layout, by what a video file holds
 _SIZE_LIMIT = 16 * 1024 * 1024  # bytes of meta/info.json; the largest data sets have some kilobytes
-_FIELD = re.compile(r"\{(\w+)(?::0(\d)d)?\}")  # of a path in info.json, such as {episode_index:06d}
+_FIELD = re.compile(r"\{(\w+)(?::0(\d)d)?\}")  # a field of a path in info.json, such as {episode_index:06d}
 
 
 class Feature(Model):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from cosmos_batch.state.table import Table, TableRow, expires_at
 
-KEEP_SECONDS = 365 * 86_400  # as long as the run's own row
+KEEP_SECONDS = 365 * 86_400  # they are kept as long as the run's own row
 
 
 class FedItems(TableRow):

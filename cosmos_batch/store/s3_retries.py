@@ -25,7 +25,7 @@ FAULTS: tuple[type[Exception], ...] = (
     transfers.S3DownloadFailedError,
     transfers.S3UploadFailedError,
     transfers.CancelledError,
-    HTTPError,  # of urllib3: botocore translates only two of its errors while a body is read
+    HTTPError,  # urllib3's: botocore translates only two of its errors while a body is read
 )
 """All errors that boto3 raises where a request or a transfer failed. They have no common base class."""
 
@@ -41,7 +41,7 @@ _THROTTLING_CODES = {
     *("TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException"),
     "PriorRequestNotComplete",
 }
-# Codes of HTTP 4xx that pass.
+# The errors of HTTP 4xx after which a later try may succeed.
 _PASSING_CODES = _THROTTLING_CODES | {
     *("RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException")
 }

@@ -26,7 +26,7 @@ from cosmos_batch.viewing.drawing import (
 from cosmos_batch.viewing.marks import Event, Marks
 
 COLUMNS, PICTURES = 4, 16
-MORE_COLUMNS, PICTURES_LIMIT = 8, 64  # of a clip of which the model saw more frames than `PICTURES`
+MORE_COLUMNS, PICTURES_LIMIT = 8, 64  # for a clip of which the model saw more frames than `PICTURES`
 _PICTURE_SIDE = 360  # pixels of the longer side
 _PAGE_WIDTH = 14.4  # inches
 _LINE_HEIGHT = 0.22  # inches

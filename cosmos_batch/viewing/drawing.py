@@ -26,7 +26,7 @@ _SMALLEST_TEXT, _TEXT_SHARE = 7.0, 0.028  # points; share of the picture's heigh
 _FALLBACK_FAMILIES = ("Noto Sans CJK", "Noto Sans", "Noto", "Unifont", "FreeSans", "Arial Unicode MS", "Symbola")
 _COLORED = "Color Emoji"  # fonts of colored bitmaps, which matplotlib cannot draw
 _JOINERS = "\u200c\u200d"  # the characters without a shape that scripts of India and emoji need
-FONT_PACKAGES = "fonts-noto-core, fonts-noto-cjk and fonts-symbola"  # of Debian and Ubuntu
+FONT_PACKAGES = "fonts-noto-core, fonts-noto-cjk and fonts-symbola"  # the packages of Debian and Ubuntu
 Pixels = np.ndarray  # RGB, uint8, [height, width, 3]
 
 

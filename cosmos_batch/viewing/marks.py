@@ -20,7 +20,7 @@ _LABEL_KEYS = ("label", "category", "caption", "subject_id")
 _TIME_KEYS = ("time", "timestamp")
 _FENCE = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _DEPTH_LIMIT = 32  # levels of nesting that are looked into
-_MARKS_LIMIT = 500  # of each kind; more would hide the picture
+_MARKS_LIMIT = 500  # the most marks of each kind; more would hide the picture
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from cosmos_batch.media import VideoInfo, displayed_frames, displayed_image, dis
 from cosmos_batch.media.previews import evenly_spaced, shrunk_size
 from cosmos_batch.viewing.drawing import DPI, Pixels, font_families, font_notes, plain, render, shorten
 
-TILES_LIMIT = 64  # on one page
+TILES_LIMIT = 64  # the most tiles on one page
 FRAMES_OF_VIDEO = 3
 _COLUMNS, _COLUMNS_OF_VIDEOS = 4, 2
 _SIDE = 320  # pixels of the longer side of a picture

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable
 from functools import cache
 
-NOTICE_PERIOD_SECONDS = 5  # as the EC2 User Guide recommends
+NOTICE_PERIOD_SECONDS = 5  # the EC2 User Guide recommends to look so often
 _TOKEN_SECONDS = 21_600
 _TIMEOUT_SECONDS = 1
 

@@ -19,7 +19,7 @@ from cosmos_batch.worker.runner import Runner
 
 POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
 LAST_POLL_SECONDS = 20  # the longest poll of SQS; a long poll queries all of its servers
-STOP_SECONDS = 20  # after SIGTERM, time for jobs that can be finished within it
+STOP_SECONDS = 20  # jobs that can be finished within this time after SIGTERM are finished
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class WorkerLoop:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.boot_seconds = 0.0  # from the start of its process to its first call of AWS
+        self.boot_seconds = 0.0  # the time from the start of its process to its first call of AWS
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker

@@ -48,7 +48,7 @@ def check_mounts(environment: WorkerEnvironment) -> None:
     if environment.model_store_on is None:
         return  # a person's own machine, where any folder is fine
     text = Path(environment.mount_table).read_bytes().decode("utf-8", "surrogateescape")
-    at = {mount.point: mount for mount in read_table(text)}  # of several mounts at one point, only the last is visible
+    at = {mount.point: mount for mount in read_table(text)}  # only the last of several mounts at one point is visible
     if environment.model_store_on == "efs":
         _check_efs(environment.model_store, at.get(environment.model_store))
     else:

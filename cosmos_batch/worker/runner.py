@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECEIPTS_BEFORE_PLANNED_AGAIN = 5  # of an item that was planned for another deployment
+# How often an item that was planned for another deployment is received before it is planned again.
+RECEIPTS_BEFORE_PLANNED_AGAIN = 5
 
 UNPLANNED = Error(
     code="Internal",

@@ -64,7 +64,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
     except Failure as failure:
         return _give_up(workers, environment, failure.error)
     finally:
-        runner.model.engine.close()  # with the processes it is starting again now, for which our exit would wait
+        runner.model.engine.close()  # also processes that it is starting now, for which our exit would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
 

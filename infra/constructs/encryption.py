@@ -94,7 +94,7 @@ def _key_properties(resource_type: str, arn: str) -> Mapping[str, Any]:
         "AWS::EC2::LaunchTemplate": {"LaunchTemplateData.BlockDeviceMappings.0.Ebs.KmsKeyId": arn},
         "AWS::ECR::Repository": {"EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": arn}},
         "AWS::EFS::FileSystem": {"KmsKeyId": arn},
-        "AWS::Lambda::Function": {"KmsKeyArn": arn},  # for its environment variables
+        "AWS::Lambda::Function": {"KmsKeyArn": arn},  # it encrypts the function's environment variables
         "AWS::Logs::LogGroup": {"KmsKeyId": arn},
         "AWS::S3::Bucket": {
             "BucketEncryption.ServerSideEncryptionConfiguration": [

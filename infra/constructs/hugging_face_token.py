@@ -13,7 +13,7 @@ from cosmos_batch.contract.config import UseNvidiaCosmos
 from infra.constructs.permissions import allow, allow_key
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "put_secret.py"
-OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack; `scripts/put_secret.py` reads it
+OUTPUT = "HuggingFaceTokenSecretArn"  # an output of the storage stack, which `scripts/put_secret.py` reads
 
 
 class HuggingFaceToken(Construct):

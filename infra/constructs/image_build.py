@@ -162,7 +162,7 @@ class ImageBuild(Construct):
             environment=codebuild.BuildEnvironment(
                 build_image=codebuild.LinuxBuildImage.STANDARD_7_0,
                 compute_type=codebuild.ComputeType.LARGE,  # 128 GB of disk, for images of more than 10 GB
-                privileged=True,  # for the Docker engine, which runs in the build's container
+                privileged=True,  # the Docker engine, which runs in the build's container, needs it
             ),
             environment_variables=self._variables(),
             vpc=network.vpc if private else None,

@@ -27,7 +27,7 @@ from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
-TIMEOUT = Duration.minutes(1)  # of each of these functions
+TIMEOUT = Duration.minutes(1)  # the timeout of each of these functions
 
 
 def create_plan(

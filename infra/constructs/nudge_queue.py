@@ -13,7 +13,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
 
-TIMEOUT = Duration.minutes(2)  # of the function
+TIMEOUT = Duration.minutes(2)  # the timeout of the function that reads the queue
 
 
 class NudgeQueue(Construct):

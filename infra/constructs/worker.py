@@ -60,7 +60,7 @@ class Worker(Construct):
             container=self._container(_environment(pipeline, settings, queue, storage), storage, image),
             # Batch must not start a failed worker again: `scale` decides that, by its breaker.
             retry_attempts=1,
-            propagate_tags=True,  # to the job's ECS task: the costs of a shared host are split by its tags
+            propagate_tags=True,  # the job's ECS task gets them: the costs of a shared host are split by its tags
             # Only a backstop: an idle worker ends by itself, and `scale` drains one at the end of its life.
             timeout=Duration.seconds(round(3600 * settings.longest_run_hours)),
             # `scale` submits the old revision until the deployment tells it of the new one; if CloudFormation

@@ -12,7 +12,7 @@ from lambdas.clients import client
 
 THREADS = 16
 BATCH, BATCH_BYTES = 10, 200 * 1024  # SQS takes ten messages at once, and 256 KiB (1 MiB since August 2025)
-SENDS = 5  # of one batch: SQS may refuse some of its messages for a moment
+SENDS = 5  # how often a batch is sent: SQS may refuse some of its messages for a moment
 
 
 class Unsent(NamedTuple):

@@ -9,7 +9,7 @@ from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, parse_uri
 from lambdas.clients import client
 from lambdas.log import log_fault
 
-NAMED_FILES = 5  # in an error; the document names all
+NAMED_FILES = 5  # how many files an error names; the document names all
 
 
 def end_of_files(run: str, since: str | None, prefix: str | None, files: int, failed: list[FailedFile]) -> Error | str:

@@ -41,7 +41,7 @@ from cosmos_batch.planning.generation.settling import choose_pipeline
 
 SMALLEST = "cosmos3-nano"
 PACKAGE = "cosmos_guardrail"  # NVIDIA's package, which Diffusers and vLLM-Omni import
-ENGINE = "diffusers"  # on this machine, where config.json names none: it needs nothing beside this environment
+ENGINE = "diffusers"  # used on this machine if config.json names none: it needs nothing beside this environment
 
 
 class _GenerateCommand(CosmosCommand):

@@ -26,7 +26,7 @@ from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
 
-LOG_LINES = 2000  # of an item, the last ones
+LOG_LINES = 2000  # how many of the last lines of an item's log are shown
 CANCELLED = Error(
     code="Cancelled",
     message="The run was stopped in the console.",

@@ -19,7 +19,7 @@ from cosmos_batch.contract.s3 import S3Location
 _BLOCK = 1 << 20  # bytes
 _READ_LIMIT = 256 << 20  # bytes that are fetched for a header and a picture
 _KEPT_LIMIT = 8 << 30  # bytes of files that were needed whole
-_HEAD_SECONDS = 60.0  # after which a file is looked up again
+_HEAD_SECONDS = 60.0  # a file is looked up again after this time
 _HEADS_KEPT = 10_000
 WHOLE_LIMIT = 4 << 30  # bytes of a file that is converted, or whose frames are shown
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from cosmos_batch.contract.base import Model
 
-SECONDS = 10.0  # for all checks together
+SECONDS = 10.0  # the time that all checks have together
 
 
 class Verdict(StrEnum):

@@ -11,7 +11,7 @@ from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import RunRow
 
-BEGIN_SECONDS = 60.0  # after which a new execution has noted that it feeds the run
+BEGIN_SECONDS = 60.0  # a new execution has noted within this time that it feeds the run
 _POLL_SECONDS = 0.5
 
 

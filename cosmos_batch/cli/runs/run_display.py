@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-REPEAT_SECONDS = 30.0  # after which plain lines are printed again, so that a log shows progress
+REPEAT_SECONDS = 30.0  # plain lines are printed again after this time, so that a log shows progress
 _BAR_WIDTH = 60  # columns
 
 

@@ -17,8 +17,8 @@ from cosmos_batch.store.s3_retries import is_throttled
 
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing
-NOTED_SECONDS = 60.0  # after which the end of an execution is noted in the run's row
-_WINDOW_SECONDS = 600.0  # in which the rate is measured
+NOTED_SECONDS = 60.0  # the end of an execution is noted in the run's row within this time
+_WINDOW_SECONDS = 600.0  # the rate is measured over this time
 _PATIENCE_SECONDS = 600.0  # without an answer; a clock that stands still while the machine sleeps counts them
 
 

@@ -15,7 +15,7 @@ from cosmos_batch.state import PipelineRow
 
 PACE_OF_LAST_JOBS = "the pace of its last jobs"
 _RUNS_LOOKED_AT = 20
-_FEWEST_ITEMS = 20  # of a run whose pace is believed
+_FEWEST_ITEMS = 20  # a run's pace is believed once so many items have ended
 
 
 def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline | None) -> WorkerFacts:

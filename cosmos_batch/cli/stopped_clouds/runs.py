@@ -23,8 +23,8 @@ STOPPED = Error(
     message="The local cloud was stopped before the run had ended.",
     remedy="Start the run again, in another local cloud.",
 )
-END_SECONDS = 60.0  # after which a run is kept as far as it is
-INPUT_BYTES = 512 << 20  # of the first input files of a run, which are kept; the others are left out
+END_SECONDS = 60.0  # a run is kept as far as it is after this time
+INPUT_BYTES = 512 << 20  # the first input files of a run are kept up to this size; the others are left out
 _POLL_SECONDS = 0.3
 
 

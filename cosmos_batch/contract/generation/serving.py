@@ -29,7 +29,7 @@ class ParallelPlan(Model):
         return (" x ".join(axes) or "one GPU") + (", offload" if self.offload else "")
 
 
-ParallelPlans = dict[str, ParallelPlan]  # by GPU model, such as L40S
+ParallelPlans = dict[str, ParallelPlan]  # the plan of each GPU model, such as L40S
 
 
 def _refuse_duplicates(modes: list[LossyMode]) -> list[LossyMode]:

@@ -50,7 +50,7 @@ class Framework:
             output_dir=scratch,
             keep_going=True,  # a sample that fails is reported and does not end the process
             guardrails=arguments.guardrails,
-            diffusion_cache=False,  # on by default in the framework's command; it trades quality for speed
+            diffusion_cache=False,  # the framework's command has it on by default; it trades quality for speed
             **(_parallelism(arguments) if arguments.generator else {"parallelism_preset": "throughput"}),
         ).build_setup()
         if not arguments.generator:
@@ -69,7 +69,7 @@ class Framework:
         self._samples = setup.get_sample_overrides_cls()
         self._pipe = setup.get_inference_cls().create(setup)
         self._guardrails = self._pipe.guardrails
-        self._verdicts: dict[str, str] = {}  # of the current work
+        self._verdicts: dict[str, str] = {}  # the guardrails' verdicts on the current work
         if self._guardrails is not None:
             make_strict(self._guardrails.text, self._guardrails.video, self._verdicts.__setitem__)
         self._count_steps()

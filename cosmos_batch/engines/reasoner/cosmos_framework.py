@@ -85,7 +85,7 @@ class FrameworkReasoner:
                 self._media_thread, prepare_request, self._checkpoint, job, paths, check
             )
         if any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"]):
-            raise video_not_seen(NAME, job.inputs[0].name)  # by its content, whatever its name
+            raise video_not_seen(NAME, job.inputs[0].name)  # its content decides, not its name
         body = {"sample": sample_of(request), "folder": str(workdir / "framework"), "guardrails": False}
         send = partial(send_work, body=body, engine=ENGINES[NAME].title, less_memory=_LESS_MEMORY)
         async with self._turn:

@@ -28,7 +28,7 @@ _TRIES = 100  # brackets in prose that begin no JSON
 _REASON_LIMIT = 500  # characters
 _QUOTE_LIMIT = 4000  # characters of the first answer that the second prompt quotes
 _ROUNDING_SECONDS = 0.5  # an answer may round a time to whole seconds
-_TIMES_NAMED = 5  # in a note
+_TIMES_NAMED = 5  # how many times a note names
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 

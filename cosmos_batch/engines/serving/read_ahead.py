@@ -14,7 +14,7 @@ from pathlib import Path
 STREAMS = 16
 RANGE, BLOCK = 64 << 20, 4 << 20
 _MEMORY = Path("/proc/meminfo")
-_MEMORY_SHARE = 0.8  # of the available memory; beyond it, the kernel would drop what was read first
+_MEMORY_SHARE = 0.8  # the share of the available memory beyond which the kernel would drop what was read first
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class RemoteServer:
             limits=httpx2.Limits(max_connections=endpoint.concurrency, keepalive_expiry=_KEEPALIVE_SECONDS),
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that opened the connections
-        self._was_unreachable = False  # at the last request
+        self._was_unreachable = False  # whether the last request did not reach the server
         self._under_way = 0  # requests
         self._begun = 0  # requests, ever
         self._answered_at = 0.0  # time.monotonic

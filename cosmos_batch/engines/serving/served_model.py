@@ -29,7 +29,7 @@ STARTUP_LINES = 200
 _SMALLER_PLANS = 2  # each is a whole start; the second asks for a sixteenth of the first plan
 FULL_PLAN_AFTER = 64  # answers on a smaller plan, after which a restart uses the full one again
 _FREEING_SECONDS, _FREEING_POLLS = 5, 12  # a driver takes up to a minute to free the memory of a process that ended
-_ENDING_SECONDS = 5  # from a broken connection to the end of the server's process
+_ENDING_SECONDS = 5  # the server's process ends within this time after a connection broke
 _HEALTH_SECONDS = 30  # a healthy server that decodes the media of a full batch answers late
 
 log = logging.getLogger(__name__)

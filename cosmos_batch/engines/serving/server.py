@@ -22,8 +22,8 @@ from cosmos_batch.engines.journal import plain_lines
 
 _KEPT_LINES = 400
 _POLL_SECONDS = 0.2
-_STOP_SECONDS = 15  # between SIGTERM and SIGKILL
-GIVING_UP_SECONDS = 30  # from the line with which a program gives up, over its tracebacks, to its end
+_STOP_SECONDS = 15  # the time between SIGTERM and SIGKILL
+GIVING_UP_SECONDS = 30  # a program that prints that it gives up ends within this time
 # A process of its own that kills the server's process group as soon as our end of a pipe closes, which the kernel does
 # however this process ends. It removes the server's folder too.
 _GUARD = """

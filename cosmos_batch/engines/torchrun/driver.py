@@ -22,7 +22,7 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
 
-_LONGEST_WAIT = timedelta(days=30)  # between two jobs; longer than a worker lives
+_LONGEST_WAIT = timedelta(days=30)  # no worker lives so long, so that no wait between two jobs ends by it
 
 Body = dict[str, Any]
 

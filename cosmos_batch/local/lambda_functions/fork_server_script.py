@@ -68,7 +68,7 @@ def serve(connection: socket.socket) -> Start | None:
     """Fork a process for each request; return its `Start` in the new process, and None at the end of the requests."""
     poller = select.poll()
     poller.register(connection, select.POLLIN)
-    living: dict[int, tuple[int, int]] = {}  # by the descriptor of a process, its id and where its exit is reported
+    living: dict[int, tuple[int, int]] = {}  # the id of each process and where its exit is reported, by its descriptor
     while True:
         for descriptor, _ in poller.poll():
             if descriptor in living:
@@ -117,7 +117,7 @@ def become(start: Start, own_modules: frozenset[str]) -> None:
         os.dup2(descriptor, standard)
     _close(nothing, start.log)
     os.chdir(start.code_dir)
-    if any(name.startswith("PYTHON") for name in start.environment):  # which an interpreter reads at its start only
+    if any(name.startswith("PYTHON") for name in start.environment):  # an interpreter reads them at its start only
         for descriptor in (start.requests, start.responses):
             os.set_inheritable(descriptor, True)
         os.execve(sys.executable, [sys.executable, "-P", *start.arguments], start.environment)  # noqa: S606

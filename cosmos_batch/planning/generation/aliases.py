@@ -53,7 +53,7 @@ _MODE_ALIASES: dict[str, Mode] = {
     **{name.replace("_", ""): name for name in MODES},
 }
 
-# Short names, and newer names of Cosmos Framework's.
+# People write short names, and Cosmos Framework has newer ones.
 _DOMAIN_ALIASES = {
     "bridge": "bridge_orig_lerobot",
     "droid": "droid_lerobot",

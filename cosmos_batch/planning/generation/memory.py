@@ -18,16 +18,16 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
 
-CONTEXT_GIB = 1.0  # of each GPU, for the CUDA context
+CONTEXT_GIB = 1.0  # the CUDA context takes this of each GPU
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
 VAE_AND_SOUND_GIB = 1.3 + 0.9
-RESIDENT_SHARE = 0.1  # of offloaded weights: the embeddings and the layers in use stay on the GPU
-GUARDRAILS_GIB = 2.4  # Qwen3Guard-Gen-0.6B in float32, and RetinaFace
+RESIDENT_SHARE = 0.1  # of offloaded weights, the embeddings and the layers in use stay on the GPU
+GUARDRAILS_GIB = 2.4  # what Qwen3Guard-Gen-0.6B in float32 and RetinaFace take
 
 # The keys and values of a prompt are kept for all steps, in each layer: (key, value) x 8 heads x 128 x bfloat16.
 KEY_VALUE_BYTES_PER_LAYER = 2 * 8 * 128 * 2
-CONTROL_SHARE = 0.3  # of the video's megapixels, for the tokens of each control video; an estimate
+CONTROL_SHARE = 0.3  # each control video's tokens count as this share of the video's megapixels; an estimate
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from cosmos_batch.planning.generation.memory import Host, Workload, gib_per_gpu,
 from cosmos_batch.planning.instance_types import why_not, why_not_together
 
 DEGREES = (1, 2, 4, 8)
-KV_HEADS = 8  # of Nano and of Super; tensor and Ulysses parallelism divide them
+KV_HEADS = 8  # Nano and Super have so many; tensor and Ulysses parallelism divide them
 
 
 def choose_parallel_plans(

@@ -48,7 +48,7 @@ _PROMPT_PARTS = {
     *("audio_description", "physical_realism"),
 }
 _LEAST_PARTS = 3
-# What a sample names by files: our field for each.
+# A sample may name the files of its prompts: our field for each.
 _PROMPT_FILES = {"prompt_path": "prompt", "prompt_file": "prompt", "negative_prompt_file": "negative_prompt"}
 _INPUT_ALIASES = ("vision_path", "input_reference", "image_reference", "video_reference")  # Framework's, vLLM-Omni's
 
@@ -77,7 +77,7 @@ def read_request_file(text: bytes, read_beside: Callable[[str], bytes] | None = 
         return _read_document(request)
     if is_structured_prompt(request):
         return GenerationFile(prompt=request, parameters=GenerationParameters())
-    request.pop("name", None)  # of a sample: Cosmos Framework calls its folder so
+    request.pop("name", None)  # Cosmos Framework names the folder of a sample's results by it
     request = _with_prompt_files(request, read_beside)
     fields = {name: request.pop(name) for name in _FIELDS if name in request}
     for name in _INPUT_ALIASES:

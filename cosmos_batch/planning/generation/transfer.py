@@ -20,7 +20,7 @@ from cosmos_batch.contract.generation.generation import Generation, Transfer
 from cosmos_batch.contract.generation.parameters import Controls, GenerationParameters
 from cosmos_batch.planning.generation.dimensions import notes_on_short_video, refuse_frames
 
-DECODED_GIB_LIMIT = 24  # for all control videos together, which a worker holds in its host's memory twice
+DECODED_GIB_LIMIT = 24  # the limit of all control videos together, which a worker holds in its host's memory twice
 
 
 def settle_transfer(parameters: GenerationParameters, tier: Resolution, has_input: bool) -> Transfer:

@@ -15,7 +15,7 @@ REFERENCE_TOKENS = 2400.0
 ANSWER_TOKENS = 300.0
 
 _PIXELS_PER_TOKEN = 32 * 32
-_FRAMES_PER_TOKEN = 2  # of a video
+_FRAMES_PER_TOKEN = 2  # a token of a video stands for so many frames
 _MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
 _FRAMES_LIMIT = 768
 _DEFAULT_FPS = 4.0

@@ -14,7 +14,7 @@ _OWN_OUTPUT = re.compile(r"(_Cosmos(Reason|Error|3_[a-z0-9-]+)_|^cosmos3-[a-z0-9
 FOLDER, OWN_OUTPUT, OTHER_KIND = "folders", "our own outputs", "files of other kinds"
 NOT_CHOSEN, EMPTY, TOO_LARGE = "files that the patterns leave out", "empty files", "files that are too large"
 OLD_VERSION = "versions of files that are not the latest"
-NOT_MISSED = (FOLDER, OWN_OUTPUT, NOT_CHOSEN, OLD_VERSION)  # of the others, a person may have meant each
+NOT_MISSED = (FOLDER, OWN_OUTPUT, NOT_CHOSEN, OLD_VERSION)  # a person may have meant each of the others
 
 
 class Selection:

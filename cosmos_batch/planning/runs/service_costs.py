@@ -20,7 +20,7 @@ _PER_ITEM = {
 }
 _PER_SHARD = {"s3.put": 6.0, "s3.get": 3.0, "lambda.request": 3.0, "states.transition": 4.0, "dynamodb.write": 10.0}
 
-DOCUMENT_BYTES = 4_000  # of one document, and of its lines in the run's table
+DOCUMENT_BYTES = 4_000  # the size of a document together with its lines in the run's table
 
 
 def orchestration_dollars(items: int, shards: int, table_only: bool) -> float:

@@ -12,7 +12,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.media import upright_size
 
-_HEAD_BYTES = 256 * 1024  # in which the header of nearly every image lies
+_HEAD_BYTES = 256 * 1024  # nearly every image has its header within these
 _MISSING = ("NoSuchKey", "NoSuchVersion", "404", "AccessDenied", "403", "InvalidRange")
 
 

@@ -14,7 +14,7 @@ from cosmos_batch.engines.torchrun.driver import Body
 from cosmos_batch.engines.torchrun.group import GroupPlan
 from cosmos_batch.media import Sound
 
-REVISION = "d27fe1887d4c9c8e74c95b9fb026dec353a7ec8e"  # of MEmbodied/phyai, as containers/phyai has it
+REVISION = "d27fe1887d4c9c8e74c95b9fb026dec353a7ec8e"  # the commit of MEmbodied/phyai that containers/phyai installs
 
 
 class PhyaiEngine(TorchrunGenerator):

@@ -81,7 +81,7 @@ class VllmOmniEngine:
         )
         self._tokenizer: Tokenizer | None = None
         self._current = ("", 0)  # the job that has the turn, and the count of the server's lines when it began
-        self._final_steps: dict[str, tuple[int, int] | None] = {}  # of jobs that released their turn before their end
+        self._final_steps: dict[str, tuple[int, int] | None] = {}  # for jobs that released their turn before their end
         self._cancellation = JobCancellation("generation")
 
     @property

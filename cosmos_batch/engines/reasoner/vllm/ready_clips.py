@@ -13,7 +13,7 @@ import numpy as np
 
 from cosmos_batch.engines.reasoner.vllm.clip_patches import PatchSizes, cut_patches
 
-_sizes: PatchSizes | None = None  # of the model that this process serves, if its processor takes patches
+_sizes: PatchSizes | None = None  # those of the model that this process serves, if its processor takes patches
 
 
 class ReadyMetadata(dict[str, Any]):
