@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import generator_page, reasoner_gpu_page, reasoner_page, runs_page
+from benchmarks import generator_page, reasoner_cpu_page, reasoner_gpu_page, runs_page
 from benchmarks.results import kept
 from benchmarks.runs_page import table
 
@@ -54,5 +54,5 @@ from the key to the screen. Tasks are those of the page's main thread in a trace
 while the list jumps to places all over it. The large video is a sparse file; what the server reads includes the page.
 
 {runs_page.text()}
-{reasoner_gpu_page.text()}{reasoner_page.text()}
+{reasoner_gpu_page.text()}{reasoner_cpu_page.text()}
 {generator_page.text()}"""

@@ -2,9 +2,15 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from cosmos_batch.catalogue.engines import ENGINES
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
+from cosmos_batch.catalogue.pipelines import PIPELINES
 
 ROOT = Path(__file__).parent.parent
 
@@ -87,10 +93,22 @@ RULES: dict[str, tuple[set[str], set[str]]] = {
 }
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def modules(*rooms: str) -> Iterator[Path]:
+    """Yield the modules of some rooms."""
+    for room in rooms:
+        yield from sorted((ROOT / room).rglob("*.py"))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -161,34 +179,46 @@ def test_every_room_has_a_rule() -> None:
 
 def test_a_class_name_means_one_class() -> None:
     places: dict[str, list[str]] = {}
-    for room in ("cosmos_batch", "lambdas", "infra", "containers", "training", "benchmarks"):
-        for path in (ROOT / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    for path in modules("cosmos_batch", "lambdas", "infra", "containers", "training", "benchmarks"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_a_type_is_defined_once() -> None:
     """A name such as `Size` is one class or one alias, which others import. The local cloud is a library of its own."""
     places: dict[str, list[str]] = {}
-    for path in [
-        *(ROOT / "cosmos_batch").rglob("*.py"),
-        *(ROOT / "lambdas").rglob("*.py"),
-        *(ROOT / "infra").rglob("*.py"),
-    ]:
+    for path in modules("cosmos_batch", "lambdas", "infra"):
         room = "local: " if path.is_relative_to(ROOT / "cosmos_batch/local") else ""
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                names = [node.name]
-            elif isinstance(node, ast.Assign) and "TypeVar" not in ast.unparse(node.value):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            else:
-                continue
-            for name in names:
-                if re.fullmatch("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", name):
-                    places.setdefault(room + name, []).append(str(path.relative_to(ROOT)))
+        for node in parsed(path).body:
+            for name in types_defined_by(node):
+                places.setdefault(room + name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def types_defined_by(statement: ast.stmt) -> list[str]:
+    """Return the name of a class or of an alias of a type; not of a type variable, a constant or a private name."""
+    if isinstance(statement, ast.ClassDef):
+        names = [statement.name]
+    elif isinstance(statement, ast.Assign) and "TypeVar" not in ast.unparse(statement.value):
+        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    else:
+        return []
+    return [name for name in names if re.fullmatch("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", name)]
+
+
+def test_facts_about_pipelines_engines_and_hardware_stand_in_the_catalogue() -> None:
+    """No other room has a table by their names, to which a new row of the catalogue would have to be added."""
+    names = {*(pipeline.id for pipeline in PIPELINES), *(pipeline.model_size for pipeline in PIPELINES)}
+    names |= {*ENGINES, *GPUS, *INSTANCE_TYPES}
+    # NVIDIA's cookbooks have a variable for the server of two of the models.
+    exceptions = {ROOT / "cosmos_batch/cli/configuration.py"}
+    for path in set(modules("cosmos_batch", "lambdas", "infra")) - exceptions - set(modules("cosmos_batch/catalogue")):
+        for node in ast.walk(parsed(path)):
+            keys = node.keys if isinstance(node, ast.Dict) else []
+            found = [key.value for key in keys if isinstance(key, ast.Constant) and key.value in names]
+            assert not found, f"{path}: the table by {found} belongs into cosmos_batch/catalogue"
 
 
 def test_synthesis_asks_the_network_nothing() -> None:
