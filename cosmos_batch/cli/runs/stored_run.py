@@ -2,10 +2,12 @@
 
 import heapq
 import re
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 from pydantic import TypeAdapter, ValidationError
 
 from cosmos_batch.cli.deployment import Deployment
@@ -26,6 +28,8 @@ from cosmos_batch.contract.runs import (
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.state import write_once
 
+_BROKEN = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+_PAUSES = (1.0, 4.0, 16.0)  # seconds before an object is read again
 _READERS = 2  # threads that read objects; each has some objects in memory
 _SHARDS = TypeAdapter(list[ShardRef])
 
@@ -135,7 +139,18 @@ class StoredRun:
         return (entry for page in pages for entry in page.get("Contents", []))
 
     def _read(self, key: str) -> bytes | None:
-        """Return the content of an object, or None where there is none."""
+        """Return the content of an object, or None where there is none.
+
+        boto3 repeats a call, and not the reading of its answer: an object whose connection breaks is read again.
+        """
+        for pause in _PAUSES:
+            try:
+                return self._read_once(key)
+            except _BROKEN:
+                time.sleep(pause)
+        return self._read_once(key)
+
+    def _read_once(self, key: str) -> bytes | None:
         try:
             content: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         except self.s3.exceptions.NoSuchKey:

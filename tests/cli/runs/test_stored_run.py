@@ -1,11 +1,15 @@
 """The lines, shards and summary of a run, read from the state bucket."""
 
+import io
 import tracemalloc
+from typing import Any
 
 import pytest
+from botocore.response import StreamingBody
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.runs import stored_run as stored_runs
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.run_keys import ERRORS
 from tests.support.run_objects import answered, failed, put_run
@@ -18,6 +22,25 @@ def test_lines_come_shard_by_shard_with_errors_after_answers(deployment: Deploym
     assert [line.id for line in objects.lines(ERRORS)] == ["b"]
     assert [shard.items for shard in objects.shards()] == [3, 7, 1]
     assert objects.summary() is None
+
+
+def test_an_object_whose_connection_breaks_is_read_again(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3, pauses = deployment.clients("s3"), list[float]()
+    put_run(s3, "r", [[answered("a")]])
+    real, broken = s3.get_object, iter([True, True, False])
+
+    def breaks(**call: str) -> dict[str, Any]:
+        answer: dict[str, Any] = real(**call)
+        if next(broken, False):
+            answer["Body"] = StreamingBody(io.BytesIO(b"half"), content_length=100)
+        return answer
+
+    monkeypatch.setattr(s3, "get_object", breaks)
+    monkeypatch.setattr(stored_runs.time, "sleep", pauses.append)
+    assert [line.id for line in stored_run(deployment, "r").lines()] == ["a"]
+    assert pauses == [1.0, 4.0]
 
 
 def test_a_line_separator_within_an_answer_ends_no_line(deployment: Deployment) -> None:
