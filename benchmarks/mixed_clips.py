@@ -1,14 +1,13 @@
 """Small clips of 2 seconds to 10 minutes that differ from each other, for runs on a machine without a GPU."""
 
-import math
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import av
 import numpy as np
 
-SHORTEST, LONGEST = 2.0, 600.0  # seconds, between which the logarithms of the lengths are spread evenly
+from benchmarks.runs_simulation_clips import MIXED
+
 WIDTH, HEIGHT, FPS = 128, 96, 4
 _SQUARE = 24  # pixels
 
@@ -16,9 +15,7 @@ _SQUARE = 24  # pixels
 def write_mixed_clips(folder: Path, count: int, seed: int) -> dict[str, float]:
     """Write so many MP4 clips, and return the length in seconds of each by its name."""
     folder.mkdir(parents=True)
-    drawn = random.Random(seed)
-    low, high = math.log(SHORTEST), math.log(LONGEST)
-    lengths = {f"{number:04}.mp4": math.exp(drawn.uniform(low, high)) for number in range(count)}
+    lengths = {f"{number:04}.mp4": clip.seconds for number, clip in enumerate(MIXED.clips(count, seed))}
     for number, (name, seconds) in enumerate(lengths.items()):
         _write(folder / name, seconds, np.random.default_rng((seed, number)))
     return lengths

@@ -1,10 +1,10 @@
 """A run of a million clips of 2 s to 10 min on 16, 80 and 400 workers, of which 5 % are lost in an hour: simulated.
 
 The shards (`shards_of`), how many of them are fed at once (`concurrency`), what a run has yet to send
-(`jobs_to_come`), how many workers are started (`wanted_by_pipeline`, `workers_to_start`), their pace (`PaceMeter`,
-`narrowed`) and the plan (`Sample`, `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are
-the totals of waiting work (`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the
-order of the calls in `scale`. Simulated are the clock, the queue, the instances and the engine.
+(`jobs_to_come`), how many workers are started and their pace (`simulated_worker`) and the plan (`Sample`,
+`estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are the totals of waiting work
+(`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the order of the calls in `scale`.
+Simulated are the clock, the queue, the instances and the engine.
 
 `runs_simulation_results` is the command.
 """
@@ -14,22 +14,27 @@ import itertools
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from benchmarks.runs_simulation_clips import MIXED, ClipLengths, engine_units
-from benchmarks.scaling import COLD_START_SECONDS, REASONER_ON_L40S, SEEN_SECONDS, START, SWEEP_SECONDS, EngineSpeed
+from benchmarks.scaling import REASONER_ON_L40S
+from benchmarks.simulated_worker import (
+    COLD_START_SECONDS,
+    START,
+    SWEEP_SECONDS,
+    EngineSpeed,
+    SimulatedWorker,
+    missing_workers,
+    with_first_pace,
+    with_waiting,
+)
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
-from cosmos_batch.planning.pace import narrowed
+from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.runs.shards import shards_of
 from cosmos_batch.state import FedItems, PipelineRow, RunRow
-from cosmos_batch.worker.pace import PaceMeter
 from lambdas.runs.prepare import concurrency
-from lambdas.scaling.breaker import workers_to_start
 from lambdas.scaling.unfed_jobs import jobs_to_come
-from lambdas.scaling.worker_count import STARTS_AT_ONCE, seconds_per_unit, wanted_by_pipeline
 
 RUN, PIPELINE = "simulated", "cosmos-reason2-2b"
 IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configuration="simulated")
@@ -42,22 +47,12 @@ RECEIVED_AT_ONCE = 10
 NEARLY_ALL = 0.95  # the share of the most workers from which on the run is in its steady state
 
 
-@dataclass
-class RunWorker:
-    """A simulated worker. `advanced` is how far a job is that was in hand from the beginning; a mark is a job's end."""
+@dataclass(eq=False)
+class SpotWorker(SimulatedWorker):
+    """A worker that may be lost. Of the ends that were foreseen for it, only those of the last version happen."""
 
-    number: int
-    started_at: float
-    ready_at: float
-    pace: PaceMeter
-    touched_at: float
-    advanced: float = 0.0
-    served: int = 0
-    told_at: float = 0.0
-    idle_since: float = 0.0
     version: int = 0
     gone: bool = False
-    marks: list[tuple[float, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -110,12 +105,12 @@ class RunSimulation:
         self._work: dict[int, tuple[int, float]] = {}  # the shard and the units of each item
         self._next_item = 0
         self._waiting: deque[int] = deque()
-        self._free: deque[RunWorker] = deque()
-        self._live: list[RunWorker] = []
+        self._free: deque[SpotWorker] = deque()
+        self._live: list[SpotWorker] = []
         self._events: list[tuple[float, int, str, object]] = []
         self._sequence = 0
         self._row = PipelineRow()
-        self._settings, self._worker_settings = ScalingSettings(), WorkerSettings()
+        self._worker_settings = WorkerSettings()
         self._slots = concurrency(DeployedPipeline(queue=QUEUE, compute=self._compute))
         self._in_map = 0
         self._ended_items = 0
@@ -166,9 +161,7 @@ class RunSimulation:
         self._feed_next()
 
     def _count(self, jobs: int) -> None:
-        """Keep the totals as `Jobs.count_waiting` does; a question has weight 1."""
-        totals = {"waiting_jobs": self._row.waiting_jobs + jobs, "waiting_weight": self._row.waiting_weight + jobs}
-        self._row = self._row.model_copy(update=totals)
+        self._row = with_waiting(self._row, jobs, jobs)  # a question has weight 1
 
     # The workers: they receive while they have places, and do all jobs in hand at the same time.
     def _hand_out(self) -> None:
@@ -179,39 +172,30 @@ class RunSimulation:
             self._touch(worker)
             for _ in range(min(RECEIVED_AT_ONCE, len(self._waiting), self._engine.places - len(worker.marks))):
                 item = self._waiting.popleft()
-                heapq.heappush(worker.marks, (worker.advanced + self._work[item][1], item))
-                worker.pace.began(item)
-            if len(worker.marks) < self._engine.places:
+                worker.take(item, self._work[item][1], 1.0)
+            if worker.has_room:
                 self._free.append(worker)
             self._schedule(worker)
 
-    def _touch(self, worker: RunWorker) -> None:
+    def _touch(self, worker: SpotWorker) -> None:
         """Let a worker's jobs advance to the present, and account for the time."""
-        seconds, worker.touched_at = self.now - worker.touched_at, self.now
-        use, in_hand = self.outcome.whole, len(worker.marks)
+        seconds, use = self.now - worker.touched_at, self.outcome.whole
         use.ready += seconds
-        if not in_hand:
-            use.idle += seconds
-            return
-        advance = seconds * self._engine.rate(in_hand)
-        worker.advanced += advance
-        use.worked += advance * in_hand * self._engine.full
+        use.idle += 0.0 if worker.marks else seconds
+        use.worked += worker.advance(self.now) * len(worker.marks) * self._engine.full
 
-    def _schedule(self, worker: RunWorker) -> None:
+    def _schedule(self, worker: SpotWorker) -> None:
         worker.version += 1
         if worker.marks:
-            left = max(0.0, worker.marks[0][0] - worker.advanced)
-            self._at(self.now + left / self._engine.rate(len(worker.marks)), "done", (worker, worker.version))
+            self._at(self.now + worker.seconds_to_next_end, "done", (worker, worker.version))
 
-    def _done(self, what: tuple[RunWorker, int]) -> None:
+    def _done(self, what: tuple[SpotWorker, int]) -> None:
         worker, version = what
         if worker.gone or worker.version != version:
             return
         self._touch(worker)
-        was_full = len(worker.marks) == self._engine.places
-        _, item = heapq.heappop(worker.marks)
-        worker.pace.ended(item, 1.0)
-        worker.served += 1
+        was_full = not worker.has_room
+        item, _ = worker.end_next()
         self._end_item(item)
         if not worker.marks:
             self._begin_idling(worker)
@@ -219,9 +203,7 @@ class RunSimulation:
             self._free.append(worker)
         self._schedule(worker)
         self._hand_out()
-        if self.now - worker.told_at >= SEEN_SECONDS:
-            worker.told_at = self.now
-            self._tell(worker)
+        self._row = worker.tell(self._row, self.now)
 
     def _end_item(self, item: int) -> None:
         shard, _ = self._work.pop(item)
@@ -232,45 +214,35 @@ class RunSimulation:
         if not self._left[shard]:
             self._at(self.now + COLLECT_SECONDS, "collected", None)
 
-    def _tell(self, worker: RunWorker) -> None:
-        """Report the pace as a worker does (`WorkerLoop._record_pace`)."""
-        measure = worker.pace.measure
-        if measure is not None and self._row.seconds_per_unit is not None:
-            pace = narrowed(
-                self._row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, self._engine.places
-            )
-            self._row = self._row.model_copy(update={"seconds_per_unit": pace})
-
-    def _ready(self, worker: RunWorker) -> None:
+    def _ready(self, worker: SpotWorker) -> None:
         worker.touched_at = self.now
         self._free.append(worker)
         self._begin_idling(worker)
         self._at(self.now + self._random.expovariate(SPOT_LOSSES_PER_HOUR / 3600), "lost", worker)
         self._hand_out()
 
-    def _begin_idling(self, worker: RunWorker) -> None:
+    def _begin_idling(self, worker: SpotWorker) -> None:
         worker.idle_since = self.now
         self._at(self.now + self._worker_settings.idle_seconds, "idle", (worker, self.now))
 
-    def _idle(self, what: tuple[RunWorker, float]) -> None:
+    def _idle(self, what: tuple[SpotWorker, float]) -> None:
         worker, since = what
         if not worker.gone and not worker.marks and worker.idle_since == since:
             self._leave(worker)
 
-    def _lost(self, worker: RunWorker) -> None:
+    def _lost(self, worker: SpotWorker) -> None:
         """Take a Spot instance away. Its worker is told two minutes before, and gives back what it has in hand."""
         if worker.gone:
             return
         self._touch(worker)
-        for _, item in worker.marks:
-            self._waiting.appendleft(item)
+        given_back = worker.give_back()
+        self._waiting.extendleft(given_back)
         self.outcome.lost += 1
-        self.outcome.repeated += len(worker.marks)
-        worker.marks = []
+        self.outcome.repeated += len(given_back)
         self._leave(worker)
         self._hand_out()
 
-    def _leave(self, worker: RunWorker) -> None:
+    def _leave(self, worker: SpotWorker) -> None:
         self._touch(worker)
         worker.gone = True
         self._live.remove(worker)
@@ -280,17 +252,9 @@ class RunSimulation:
     # `scale` also runs every minute.
     def _scale(self, _: object) -> None:
         self._note()
-        if self._row.seconds_per_unit is None:
-            pace = seconds_per_unit(self._compute, self._row)
-            self._row = self._row.model_copy(update={"seconds_per_unit": pace})
+        self._row = with_first_pace(self._row, self._compute)
         backlog = len(self._work) and len(self._work) + jobs_to_come(self._run_row, self._fed_items, job_dollars=0.0)
-        wanted = wanted_by_pipeline(
-            self._compute, self._row, backlog, len(self._live), self._settings.target_drain_seconds
-        )
-        serving = sum(worker.served > 0 for worker in self._live)
-        now = START + timedelta(seconds=self.now)
-        missing = workers_to_start(wanted, len(self._live), serving, self._row, now)
-        starts = max(0, min(missing, self._compute.max_workers - len(self._live), STARTS_AT_ONCE))
+        starts = missing_workers(self._compute, self._row, backlog, self._live, self.now)
         self.outcome.peak_starts = max(self.outcome.peak_starts, starts)
         for _ in range(starts):
             self._start_worker()
@@ -299,14 +263,11 @@ class RunSimulation:
             self._at(self.now + SWEEP_SECONDS, "scale", None)
 
     def _start_worker(self) -> None:
-        ready_at = self.now + COLD_START_SECONDS
-        worker = RunWorker(
-            self.outcome.started, self.now, ready_at, PaceMeter(clock=lambda: self.now), touched_at=ready_at
-        )
+        worker = SpotWorker.started(self._engine, self.now, lambda: self.now)
         self._live.append(worker)
         self.outcome.started += 1
         self._row = self._row.model_copy(update={"cold_start_seconds": COLD_START_SECONDS})
-        self._at(ready_at, "ready", worker)
+        self._at(worker.ready_at, "ready", worker)
 
     def _note(self) -> None:
         """Note a point of the plot, the rate of the last minute, and what the workers have done so far."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from benchmarks.runs_simulation import INSTANCE_TYPE, PIPELINE, RunOutcome, RunSimulation
 from benchmarks.runs_simulation_clips import MIXED, SHORT, tokens_of
-from benchmarks.scaling import COLD_START_SECONDS
+from benchmarks.simulated_worker import COLD_START_SECONDS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.cli.runs.header_sample import SAMPLE_SIZE, Sample
 from cosmos_batch.cli.runs.worker_facts import pace_of_run

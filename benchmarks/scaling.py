@@ -2,56 +2,35 @@
 
 Usage: `python -m benchmarks.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 
-`wanted_by_pipeline` and `workers_to_start` of `lambdas/scaling/`, the worker's `PaceMeter` and `narrowed` are the code
-that is deployed. What is simulated is what is around them: the clock, the queue, the start of an instance, the engine.
+The numbers of workers and their pace come from deployed functions (`simulated_worker`). What is simulated is what is
+around them: the clock, the queue, the start of an instance, the engine.
 """
 
-import heapq
 import json
 import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.scaling_plot import plot
+from benchmarks.simulated_worker import (
+    COLD_START_SECONDS,
+    SWEEP_SECONDS,
+    EngineSpeed,
+    SimulatedWorker,
+    missing_workers,
+    with_first_pace,
+    with_waiting,
+)
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
-from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
-from cosmos_batch.planning.pace import narrowed
+from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.state import PipelineRow
-from cosmos_batch.worker.pace import PaceMeter
-from lambdas.scaling.breaker import workers_to_start
-from lambdas.scaling.worker_count import seconds_per_unit, wanted_by_pipeline
 
 ROOT = Path(__file__).parent.parent
 PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" / "scaling.json"
-
-SWEEP_SECONDS = 60
-SEEN_SECONDS = 30  # how often a worker tells its pace
-COLD_START_SECONDS = 420.0  # an instance launch, an image pull, and a load with kept caches
-START = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class EngineSpeed:
-    """The speed of one worker, for jobs of weight 1.
-
-    With n jobs in flight each takes `alone + n * full` seconds, so that one alone takes `alone + full` and a full batch
-    `full` each. Fitted to the table "In flight" of docs/benchmarks.md for the reasoner: 0.91 s alone, 13.8 a second at
-    256. Another GPU takes as many times as long as the first guesses say.
-    """
-
-    places: int
-    alone: float
-    full: float
-
-    def rate(self, in_flight: int) -> float:
-        """Return the units of weight that each job in flight advances in a second."""
-        return 1 / (self.alone + in_flight * self.full)
-
 
 REASONER_ON_H100 = EngineSpeed(places=272, alone=0.84, full=0.0722)
 REASONER_ON_L40S = EngineSpeed(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
@@ -84,21 +63,6 @@ class Outcome:
     workers: list[tuple[float, int, int]] = field(default_factory=list)  # time, running, jobs that wait or are done
 
 
-@dataclass
-class _SimulatedWorker:
-    started_at: float
-    ready_at: float
-    places: int
-    pace: PaceMeter
-    idle_since: float = 0.0
-    told_at: float = 0.0
-    served: int = 0
-    # Processor sharing: `advanced` is how far a job that was there from the beginning would be, and each job in flight
-    # is done when that passes its own mark.
-    advanced: float = 0.0
-    marks: list[tuple[float, int, float]] = field(default_factory=list)  # a heap of (mark, job, weight)
-
-
 class Simulation:
     """A simulation of one pipeline under one pattern. Time passes in ticks; `scale` runs as often as when deployed."""
 
@@ -108,8 +72,8 @@ class Simulation:
         self.now = 0.0
         self.row = PipelineRow()
         self.waiting: deque[tuple[int, float, float]] = deque()  # (job, weight, arrived at)
-        self.workers: list[_SimulatedWorker] = []
-        self.settings, self.worker_settings = ScalingSettings(), WorkerSettings()
+        self.workers: list[SimulatedWorker] = []
+        self.worker_settings = WorkerSettings()
         arrivals = sorted(pattern.arrivals())
         self.arrivals = deque((job, weight, at) for job, (at, weight) in enumerate(arrivals))
         self.outcome = Outcome(pattern.name, jobs=len(arrivals))
@@ -135,38 +99,23 @@ class Simulation:
             self._look_at = self._look_at if self._look_at is not None else self.now + NUDGE_SECONDS
 
     def _count(self, jobs: int, weight: float) -> None:
-        """Keep the totals as `Jobs` does."""
-        totals = (self.row.waiting_jobs + jobs, self.row.waiting_weight + weight)
-        self.row = self.row.model_copy(update={"waiting_jobs": totals[0], "waiting_weight": totals[1]})
+        self.row = with_waiting(self.row, jobs, weight)
 
-    def _work(self, worker: _SimulatedWorker) -> None:
+    def _work(self, worker: SimulatedWorker) -> None:
         if self.now < worker.ready_at:
             return
-        if worker.marks:
-            worker.advanced += self.tick * self.pattern.engine.rate(len(worker.marks))
+        worker.advance(self.now)
         while worker.marks and worker.marks[0][0] <= worker.advanced:
-            _, job, weight = heapq.heappop(worker.marks)
-            worker.pace.ended(job, weight)
-            worker.served += 1
+            _, weight = worker.end_next()
             self._count(-1, -weight)
             self.outcome.finished_at = self.now
-        while self.waiting and len(worker.marks) < worker.places:
+        while self.waiting and worker.has_room:
             job, weight, at = self.waiting.popleft()
-            heapq.heappush(worker.marks, (worker.advanced + weight, job, weight))
-            worker.pace.began(job)
+            worker.take(job, weight, weight)
             self.outcome.longest_wait = max(self.outcome.longest_wait, self.now - at)
         if worker.marks:
             worker.idle_since = self.now
-        if self.now - worker.told_at >= SEEN_SECONDS:
-            worker.told_at = self.now
-            self._tell(worker)
-
-    def _tell(self, worker: _SimulatedWorker) -> None:
-        """Report the pace as a worker does (`WorkerLoop._record_pace`)."""
-        measure = worker.pace.measure
-        if measure is not None and self.row.seconds_per_unit is not None:
-            pace = narrowed(self.row.seconds_per_unit, measure.seconds_per_unit, measure.in_flight, worker.places)
-            self.row = self.row.model_copy(update={"seconds_per_unit": pace})
+        self.row = worker.tell(self.row, self.now)
 
     def _leave(self) -> None:
         for worker in list(self.workers):
@@ -184,19 +133,10 @@ class Simulation:
         return self.now % SWEEP_SECONDS < self.tick
 
     def _scale(self) -> None:
-        compute, items = self.pattern.compute, self.row.waiting_jobs
-        if self.row.seconds_per_unit is None:
-            self.row = self.row.model_copy(update={"seconds_per_unit": seconds_per_unit(compute, self.row)})
-        wanted = wanted_by_pipeline(compute, self.row, items, len(self.workers), self.settings.target_drain_seconds)
-        serving = sum(worker.served > 0 for worker in self.workers)
-        now = START + timedelta(seconds=self.now)
-        missing = workers_to_start(wanted, len(self.workers), serving, self.row, now)
-        for _ in range(min(missing, compute.max_workers - len(self.workers))):
-            ready_at = self.now + COLD_START_SECONDS
-            pace = PaceMeter(clock=lambda: self.now)
-            self.workers.append(
-                _SimulatedWorker(self.now, ready_at, self.pattern.engine.places, pace, idle_since=ready_at)
-            )
+        compute = self.pattern.compute
+        self.row = with_first_pace(self.row, compute)
+        for _ in range(missing_workers(compute, self.row, self.row.waiting_jobs, self.workers, self.now)):
+            self.workers.append(SimulatedWorker.started(self.pattern.engine, self.now, lambda: self.now))
             self.outcome.started += 1
             self.row = self.row.model_copy(update={"cold_start_seconds": COLD_START_SECONDS})
         self.outcome.most = max(self.outcome.most, len(self.workers))
