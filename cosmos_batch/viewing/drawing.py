@@ -26,7 +26,7 @@ _SMALLEST_TEXT, _TEXT_SHARE = 7.0, 0.028  # points; share of the picture's heigh
 _FALLBACK_FAMILIES = ("Noto Sans CJK", "Noto Sans", "Noto", "Unifont", "FreeSans", "Arial Unicode MS", "Symbola")
 _COLORED = "Color Emoji"  # fonts of colored bitmaps, which matplotlib cannot draw
 _JOINERS = "\u200c\u200d"  # the characters without a shape that scripts of India and emoji need
-FONT_PACKAGES = "fonts-noto-core, fonts-noto-cjk and fonts-symbola"  # the packages of Debian and Ubuntu
+_CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH")  # of Unicode's names
 Pixels = np.ndarray  # RGB, uint8, [height, width, 3]
 
 
@@ -126,10 +126,18 @@ def font_notes(text: str) -> list[str]:
     missing = missing_characters(text)
     if not missing:
         return []
+    packages = " ".join(sorted({_font_package(character) for character in missing}))
     return [
-        f"No font of this machine has {shorten(missing, 20)}: boxes stand for these characters. The Debian packages "
-        f"{FONT_PACKAGES} have nearly all scripts."
+        f"No font of this machine has {shorten(missing, 20)}: boxes stand for these characters. To have them drawn: "
+        f"sudo apt install {packages}; or copy such a font to ~/.local/share/fonts."
     ]
+
+
+def _font_package(character: str) -> str:
+    """Return the package of Debian and Ubuntu with a font that has a character, as far as its kind tells."""
+    if unicodedata.name(character, "").startswith(_CJK):
+        return "fonts-noto-cjk"
+    return "fonts-symbola" if unicodedata.category(character).startswith("S") else "fonts-noto-core"
 
 
 def drawable(text: str) -> str:

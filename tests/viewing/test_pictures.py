@@ -1,6 +1,7 @@
 """Marks come out at their place and time on contact sheets and overlays, on rotated media too."""
 
 import copy
+import warnings
 import weakref
 from collections.abc import Iterator
 from fractions import Fraction
@@ -10,12 +11,14 @@ import av
 import numpy as np
 import pytest
 from matplotlib import font_manager
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import ExifTags, Image
 
 from cosmos_batch.media import VideoInfo, displayed_frames, probe
 from cosmos_batch.media.writing import write_video
 from cosmos_batch.viewing.answer_sheet import AnswerSheet, write_answer_sheet
-from cosmos_batch.viewing.drawing import draw_marks, font_families, missing_characters
+from cosmos_batch.viewing.drawing import draw_marks, font_families, font_notes, missing_characters
 from cosmos_batch.viewing.marks import Box, Event, Marks, TimeSpan
 from cosmos_batch.viewing.overlay import overlay_suffix, write_overlay
 from tests.support import media_files
@@ -209,6 +212,31 @@ def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytes
     [note] = write_answer_sheet(AnswerSheet(image, "箱", Marks()), tmp_path / "sheet.png")
     assert "箱" in note
     assert "fonts-noto-cjk" in note
+
+
+@pytest.mark.parametrize(
+    ("answer", "package"),
+    [
+        ("A red box, Москва, δώδεκα", None),
+        ("صندوق أحمر", None),
+        ("赤い箱", "sudo apt install fonts-noto-cjk;"),
+        ("빨간 상자", "sudo apt install fonts-noto-cjk;"),
+        ("लाल डिब्बा", "sudo apt install fonts-noto-core;"),
+        ("赤 लाल 🦾", "sudo apt install fonts-noto-cjk fonts-noto-core fonts-symbola;"),
+    ],
+)
+def test_every_script_is_drawn_or_its_font_is_named(
+    answer: str, package: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With matplotlib's own font alone: what it lacks is said, with the package to install."""
+    monkeypatch.setattr("cosmos_batch.viewing.drawing.font_families", lambda: ["DejaVu Sans"])
+    with warnings.catch_warnings(record=True) as missing:
+        warnings.simplefilter("always")
+        figure = Figure()
+        figure.text(0, 0, answer, family="DejaVu Sans")
+        FigureCanvasAgg(figure).draw()
+    assert bool(missing) == (package is not None), "matplotlib warns of each box that it draws"
+    assert [package in note for note in font_notes(answer)] == ([True] if package else [])
 
 
 def test_fonts_that_were_installed_later_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
