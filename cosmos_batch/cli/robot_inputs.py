@@ -67,7 +67,7 @@ def typed_inputs(names: Sequence[str], episodes: Sequence[str], cameras: Sequenc
 
 @contextmanager
 def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequence[str]) -> Iterator[list[str]]:
-    if not any(map(_is_data_set, names)):
+    if not any(map(is_data_set, names)):
         _refuse_without_data_set(names, bool(episodes or cameras))
         yield list(names)
         return
@@ -76,12 +76,13 @@ def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequ
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
         videos: list[str] = []
         for number, name in enumerate(names):
-            if not _is_data_set(name):
+            if not is_data_set(name):
                 videos.append(name)
                 continue
             data_set = open_data_set(Path(name).expanduser())
+            numbers = _numbers(data_set, episodes)
             chosen_cameras = _cameras(data_set, cameras)
-            chosen = read_episodes(data_set, _numbers(data_set, episodes))
+            chosen = read_episodes(data_set, numbers)
             inform(f"{name}: {counted(len(chosen), 'episode')}, seen by {', '.join(chosen_cameras)}")
             folder = Path(scratch) / str(number) / data_set.folder.resolve().name
             folder.mkdir(parents=True)
@@ -101,7 +102,7 @@ def with_episode(
     """
     values = {key: value for key, value in options.items() if key not in ("episode", "camera", "episode_start")}
     episode, camera, start = options.get("episode"), options.get("camera"), options.get("episode_start") or 0.0
-    if name is None or not _is_data_set(name):
+    if name is None or not is_data_set(name):
         _refuse_without_data_set([name] if name else [], episode is not None or camera is not None or start > 0)
         return name, prompt, values
     from cosmos_batch.robot_data import episode_clip, open_data_set, read_episodes
@@ -149,7 +150,8 @@ def _actions(
     return {"action_path": str(path), "action_chunk_size": size, "raw_action_dim": str(len(rows[0]))}
 
 
-def _is_data_set(name: str) -> bool:
+def is_data_set(name: str) -> bool:
+    """Return whether a name is that of a folder with a LeRobot data set."""
     path = Path(name).expanduser()
     # The room is imported only for a folder that may be one: it loads the libraries of media files.
     return (path / "meta" / "info.json").is_file()
@@ -175,8 +177,10 @@ def _cameras(data_set: "DataSet", cameras: Sequence[str]) -> list[str]:
 def _numbers(data_set: "DataSet", episodes: Sequence[str]) -> list[int] | None:
     """Return the numbers of the episodes that were named; None for all. Raises WrongCall."""
     if not episodes:
+        camera = f" --camera {data_set.cameras[0]}" if len(data_set.cameras) > 1 else ""
         raise WrongCall(
-            f"{data_set.folder} is a LeRobot data set, and no episode was named.", "Name one, such as --episode 0."
+            f"{data_set.folder} is a LeRobot data set, and no episode was named.",
+            f"Name one, such as --episode 0{camera}",
         )
     if ALL in episodes:
         return None

@@ -62,6 +62,8 @@ def _opened(name: str) -> "Console":
     """Return the console of what a person names: a file or folder of this machine, or else a run."""
     from cosmos_batch.console.console import Console
 
+    if Path(name).expanduser().is_file() and not name.endswith(".json"):
+        raise WrongCall(f"{name} is no document: those are files of JSON.", "Name a document, or a folder of results.")
     if Path(name).expanduser().exists() or not re.fullmatch(RUN_ID, name):
         return Console.of_folder(Scope.of(Path(name)))
     from cosmos_batch.cli.console.run_console import console_of_runs

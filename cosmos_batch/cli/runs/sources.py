@@ -7,6 +7,8 @@ from pathlib import Path
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import checked_path, checked_uri
+from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.robot_inputs import is_data_set
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.manifest_lines import STANDARD_INPUT, lines_of, opened
@@ -68,6 +70,11 @@ class Sources:
         elif name.startswith("s3://"):
             yield from self._below_prefix(parse_uri(name), home)
         else:
+            if is_data_set(name):
+                inform(
+                    f"{name} is a LeRobot data set, and its video files are taken as they are. To ask about its "
+                    f"episodes: cosmos-batch submit {name} --episode all"
+                )
             yield from self._uploads.folder(Path(name).expanduser(), self._selection, self._input_counts)
 
     def _below_prefix(self, prefix: S3Location, home: str) -> Iterator[ListedInput]:

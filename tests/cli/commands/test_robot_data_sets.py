@@ -124,7 +124,7 @@ def test_what_a_person_names_replaces_what_the_episode_says(stepfunctions: FakeS
 @pytest.mark.parametrize(
     ("line", "message", "remedy"),
     [
-        (["submit", "v30"], "has 2 cameras with videos", f"--camera {FRONT}"),
+        (["submit", "v30"], "no episode was named", f"--episode 0 --camera {FRONT}"),
         (["submit", "v30", "--camera", FRONT], "no episode was named", "--episode 0"),
         (["submit", "v30", "--episode", "0"], "has 2 cameras", WRIST),
         (["submit", "v30", "--episode", "0", "--camera", "front"], "has no camera front", FRONT),
@@ -136,7 +136,7 @@ def test_what_a_person_names_replaces_what_the_episode_says(stepfunctions: FakeS
         (["run", "lerobot/pusht"], "does not exist", "hf download lerobot/pusht --repo-type dataset --local-dir pusht"),
         (["generate", "lerobot/pusht", "--episode", "0"], "does not exist", "hf download lerobot/pusht"),
         (["generate", "v30", "--camera", FRONT, *DRIVE], "no episode was named", "--episode 0"),
-        (["generate", "v30", "--episode", "0", "--camera", FRONT, *DRIVE], "16 are needed", "--action-chunk-size"),
+        (["generate", "v30", "--episode", "0", "--camera", FRONT, *DRIVE], "needed: 16", "--action-chunk-size"),
         (["generate", "v30", "--episode", "0", "--camera", FRONT, *DRIVE[:3], "umi", "--action-chunk-size", "8"],
          "have 7 numbers, those of umi 10", "--action-path"),
         (["generate", "v30", "--episode", "0", "--camera", FRONT, "--mode", "forward_dynamics"],
@@ -159,3 +159,10 @@ def test_a_named_number_of_actions_is_taken_from_the_episodes_beginning(
     rows = json.loads(fetched(requests(stepfunctions)[0]["generation"]["actionPath"]).read_text())
     assert rows == [action(2, frame) for frame in range(8)]
     assert LENGTHS[2] > 8
+
+
+def test_a_run_over_the_folder_says_that_it_takes_the_files_as_they_are(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "plan", "v30"]) == 0
+    assert "v30 is a LeRobot data set" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cosmos_batch.cli.main import main
 from tests.support.console_documents import write_answer
 from tests.support.served_page import served_page
 
@@ -22,3 +23,9 @@ def test_the_page_is_served_until_ctrl_c_is_pressed(tmp_path: Path, ignores_inte
         status, said = page.interrupt()
     assert status == 0, said
     assert said.splitlines()[-1] == "Ended."
+
+
+def test_a_file_that_is_no_document_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "clip.mp4").touch()
+    assert main(["view", str(tmp_path / "clip.mp4"), "--no-browser"]) == 2
+    assert "clip.mp4 is no document" in capsys.readouterr().err
