@@ -1,9 +1,10 @@
 """Send the jobs of a run's items to the queue of their pipeline, and note in the row of each that it was sent."""
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.contract.runs import RunRequest
@@ -12,7 +13,7 @@ from lambdas.clients import client
 
 THREADS = 16
 BATCH, BATCH_BYTES = 10, 200 * 1024  # SQS takes ten messages at once, and 256 KiB (1 MiB since August 2025)
-SENDS = 5  # how often a batch is sent: SQS may refuse some of its messages for a moment
+PAUSES = (0.2, 0.4, 0.8, 1.6)  # seconds before the messages of a batch are sent again that SQS has refused
 
 
 class Unsent(NamedTuple):
@@ -75,10 +76,18 @@ def _send_and_note(queue_url: str, group: str, batch: list[Message], jobs: ItemJ
 def _send(queue_url: str, group: str, bodies: list[str]) -> None:
     """Send messages, and those again that SQS did not take. Raises RuntimeError where it takes some of them never."""
     entries = [{"Id": str(number), "MessageBody": body, "MessageGroupId": group} for number, body in enumerate(bodies)]
-    failed: list[dict[str, Any]] = []
-    for _ in range(SENDS):
-        failed = client("sqs").send_message_batch(QueueUrl=queue_url, Entries=entries).get("Failed", [])
-        if not failed:
+    refused = _refused(queue_url, entries)
+    for pause in PAUSES:
+        if not refused:
             return
-        entries = [entry for entry in entries if entry["Id"] in {one["Id"] for one in failed}]
-    raise RuntimeError(f"SQS did not take {len(failed)} messages: {failed[0].get('Code')}")
+        time.sleep(pause)
+        entries = [entry for entry in entries if entry["Id"] in refused]
+        refused = _refused(queue_url, entries)
+    if refused:
+        raise RuntimeError(f"SQS did not take {len(refused)} messages: {', '.join(sorted(set(refused.values())))}")
+
+
+def _refused(queue_url: str, entries: list[dict[str, str]]) -> dict[str, str]:
+    """Send messages, and return the error codes of those that SQS did not take, by their ids in the batch."""
+    failed = client("sqs").send_message_batch(QueueUrl=queue_url, Entries=entries).get("Failed", [])
+    return {one["Id"]: one.get("Code", "unknown") for one in failed}

@@ -343,6 +343,62 @@ def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_fai
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
 
 
+# Services that refuse
+
+
+def refuse_the_last(bench: Bench, patch: pytest.MonkeyPatch, refusals: int) -> list[float]:
+    """Let SQS refuse the last message of so many batches; return the pauses that are made."""
+    pauses, left, send = list[float](), iter(range(refusals)), bench.cloud.sqs.send_message_batch
+
+    def refuse(QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's names
+        taken = Entries if next(left, None) is None else Entries[:-1]
+        if taken:
+            send(QueueUrl=QueueUrl, Entries=taken)
+        return {"Failed": [{"Id": entry["Id"], "Code": "ServiceUnavailable"} for entry in Entries[len(taken) :]]}
+
+    patch.setattr(bench.cloud.sqs, "send_message_batch", refuse)
+    patch.setattr(item_messages.time, "sleep", pauses.append)
+    return pauses
+
+
+def test_a_message_that_sqs_refuses_is_sent_again_with_growing_pauses_and_the_others_are_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = refuse_the_last(bench, monkeypatch, refusals=2)
+    bench.started(bench.items("a", "b", "c"))
+    assert (len(sent_ids(bench)), len(set(sent_ids(bench)))) == (3, 3)
+    assert pauses == list(item_messages.PAUSES[:2])
+
+
+def test_a_message_that_sqs_refuses_for_long_is_sent_when_the_state_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = bench.write(bench.items("a", "b"))
+    bench.prepare()
+    with monkeypatch.context() as fault:
+        refuse_the_last(bench, fault, refusals=1000)
+        with pytest.raises(RuntimeError, match="SQS did not take 1 messages: ServiceUnavailable"):
+            bench.feed(ref)
+    assert len(set(sent_ids(bench))) == 1
+    bench.feed(ref, token="again")
+    assert (len(set(sent_ids(bench))), bench.shard().state) == (2, "RUNNING")
+
+
+def test_an_event_that_eventbridge_refuses_is_published_when_the_state_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = bench.started(bench.items("a"))
+    bench.answer(sent_ids(bench)[0])
+    bench.collect(ref)
+    refusal = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException"}]}
+    with monkeypatch.context() as fault:
+        fault.setattr(bench.cloud.events, "put_events", lambda **_: refusal)
+        with pytest.raises(RuntimeError, match="ThrottlingException"):
+            bench.finish()
+    assert bench.finish()["summary"]["state"] == "SUCCEEDED"
+    assert len(bench.cloud.events.entries) == 1
+
+
 # Deployments in the middle
 
 
