@@ -1,13 +1,24 @@
-"""Measure, keep the raw numbers in `benchmarks/results/`, and write `docs/benchmarks.md` from them.
+"""Measure, keep the raw numbers in `benchmarks/results/`, and write the pages from them.
 
-Usage: `python -m benchmarks [--only NAME]`.
+The pages are `docs/benchmarks.md` and the figures of the README. Usage: `python -m benchmarks [--only NAME]`.
 """
 
 import argparse
 import sys
 from importlib.util import find_spec
 
-from benchmarks import console, decoding, deployment, imports, latency, page, reasoner, reasoner_figures, throughput
+from benchmarks import (
+    console,
+    decoding,
+    deployment,
+    headlines,
+    imports,
+    latency,
+    page,
+    reasoner,
+    reasoner_figures,
+    throughput,
+)
 from benchmarks.results import measured
 
 MEASURES = {
@@ -32,6 +43,7 @@ def main() -> int:
     if REASONER in chosen:
         _measure_reasoner()
     page.PAGE.write_text(page.text(), encoding="utf-8")
+    headlines.write()
     rows = [row for result in results.values() for row in result.measured]
     for row in rows:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")

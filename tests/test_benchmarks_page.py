@@ -12,6 +12,7 @@ import pytest
 from benchmarks import (
     generator,
     generator_page,
+    headlines,
     page,
     reasoner_figures,
     reasoner_gpu_page,
@@ -26,6 +27,10 @@ from tests.infra.assembly import STACKS
 
 def test_the_page_says_what_was_measured() -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.text(), "run `make bench`"
+
+
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    assert headlines.text() in headlines.README.read_text(encoding="utf-8"), "run `make bench`"
 
 
 def test_every_stack_of_the_app_was_measured() -> None:

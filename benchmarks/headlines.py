@@ -1,0 +1,81 @@
+"""Write the section of the README with the figures that most people ask for, from the stored results."""
+
+import json
+from pathlib import Path
+
+from benchmarks import reasoner_gpu_page, runs_cost
+from benchmarks.results import kept
+from benchmarks.runs_page import KILLS
+from benchmarks.runs_simulation_results import RESULTS
+
+README = Path(__file__).parent.parent / "README.md"
+WORKERS = 80  # of the simulated run that is shown
+_TITLE = "## Figures\n"
+
+
+def text() -> str:
+    """Return the section, with the line of its title."""
+    return f"""{_TITLE}
+| what | measured |
+|---|---|
+{_reasoner()}
+{_kills()}
+{_services()}
+{_simulation()}
+{_console()}
+
+[Benchmarks](docs/benchmarks.md) has the machines, the versions, the goals that are not met, and the commands. The
+generator was measured with an older PyTorch than the images hold, so its figures are only there.
+
+"""
+
+
+def write() -> None:
+    """Replace the section in the README."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(_TITLE)
+    after = rest.partition("\n## ")[2]
+    README.write_text(f"{before}{text()}## {after}", encoding="utf-8")
+
+
+def _reasoner() -> str:
+    found = json.loads(reasoner_gpu_page.RESULT.read_text(encoding="utf-8"))
+    steady, all_sent = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
+    raw = reasoner_gpu_page.rate_of_raw(found)
+    return (
+        "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
+        f"{found['vllm']} | {steady:.1f} clips a second in a steady state, {all_sent:.1f} for 256 clips with "
+        f"the start and the end of the queue; raw `LLM.generate` {raw:.1f} |"
+    )
+
+
+def _kills() -> str:
+    rows = {row.name: row for row in kept(KILLS).measured}
+    [killed] = [row for name, row in rows.items() if "were killed" in name]
+    [again] = [row for name, row in rows.items() if name.startswith("inferences of")]
+    return f"| {killed.name}, on the local cloud | {killed.value}; inferences of answered items: {again.value} |"
+
+
+def _services() -> str:
+    run, single = (
+        sum(dollars for _, dollars in rows.values()) for rows in (runs_cost.run_rows(), runs_cost.single_rows())
+    )
+    return (
+        "| AWS's services for a million files of a run, without GPUs: calls counted on the local cloud, times list "
+        f"prices | ${run:.0f}; ${single:.0f} for files with an execution of their own |"
+    )
+
+
+def _simulation() -> str:
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    [run] = [run for run in results["runs"] if run["max_workers"] == WORKERS]
+    return (
+        f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the real functions | "
+        f"{run['finished_at'] / 3600:.1f} hours, ${run['dollars']:,.0f}, {run['idle_share']:.1%} idle |"
+    )
+
+
+def _console() -> str:
+    rows = {row.name: row.value for row in kept("console").measured}
+    [first] = [value for name, value in rows.items() if name.startswith("first of")]
+    [search] = [value for name, value in rows.items() if name.startswith("rows of a search")]
+    return f"| the console over 100,000 documents | first on the screen after {first}; search: {search} |"
