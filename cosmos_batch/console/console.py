@@ -18,7 +18,7 @@ from cosmos_batch.console.run_backend import RunBackend
 from cosmos_batch.console.scope import Scope
 from cosmos_batch.console.view import View
 
-FOLDER = "folder"  # the view of an opened folder
+FOLDER = "folder"  # the view of an opened folder or prefix
 _VIEWS = 6  # that are open at the same time; the one that nobody has asked for the longest is closed
 _PICTURES_LIMIT = 512 * 1024**2  # bytes of kept posters and frames
 _PREVIEWS_LIMIT = 4 * 1024**3  # bytes of kept conversions
@@ -50,7 +50,12 @@ class Console:
     @classmethod
     def of_folder(cls, scope: Scope) -> Self:
         """Return the console of a folder, or of one file in it."""
-        return cls(lambda name: FolderCollection(scope) if name == FOLDER else None, FOLDER)
+        return cls.of_collection(FolderCollection(scope))
+
+    @classmethod
+    def of_collection(cls, collection: Collection) -> Self:
+        """Return the console of one collection, and no runs."""
+        return cls(lambda name: collection if name == FOLDER else None, FOLDER)
 
     def __enter__(self) -> Self:
         """Begin to read what is shown first."""
