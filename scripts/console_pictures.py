@@ -88,10 +88,10 @@ def take_pictures_of_runs(page: Page, target: Path) -> None:
 
 def fill_form(page: Page) -> None:
     """Ask for the plan of a run over the clips in S3."""
-    page.set_viewport_size({"width": 1200, "height": 1010})
+    page.set_viewport_size({"width": 1200, "height": 1100})
     page.get_by_label("Or files in S3").fill("s3://assets/clips/")
     page.get_by_role("button", name="Task").click()
-    page.get_by_role("option", name="temporal-localization", exact=True).click()
+    page.locator("[data-value='temporal-localization']").click()
     page.get_by_label("Budget in dollars").fill("5")
     page.get_by_role("button", name="Show the plan and its price").click()
     page.get_by_role("button", name="Start 12 items").scroll_into_view_if_needed()

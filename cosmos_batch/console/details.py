@@ -30,6 +30,7 @@ class Details:
             row=row,
             path=path,
             prompt=document.prompt,
+            task=document.task,
             answer=document.answer,
             reasoning=document.reasoning,
             error=document.error,

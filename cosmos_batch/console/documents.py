@@ -116,6 +116,8 @@ class Document:
         The whole document, parsed.
     item
         The id of its item in a run, whose `variant` tells it from others about the same file; empty outside of runs.
+    task
+        The preset with which its run has asked; empty outside of runs, and where there was none.
     seconds, gpu_seconds, dollars
         What its item took and cost in a run; None outside of runs.
     reused
@@ -139,6 +141,7 @@ class Document:
     timings: dict[str, float] | None = None
     item: str = ""
     job_id: str = ""
+    task: str = ""
     variant: str = ""
     seconds: float | None = None
     gpu_seconds: float | None = None

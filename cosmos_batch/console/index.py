@@ -99,7 +99,7 @@ class DocumentIndex:
             document.error.code if document.error else None,
             document.error.remedy[:_SHOWN] if document.error else None,
             document.name,
-            document.prompt[:_SHOWN],
+            (document.prompt or document.task)[:_SHOWN],
             document.answer[:_SHOWN],
             document.timestamp,
             document.model,
@@ -115,7 +115,8 @@ class DocumentIndex:
             document.score,
         )
         self._writer.execute(f"INSERT INTO items VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
-        text = "\n".join((document.name, document.prompt, document.answer))[:_SEARCHED].casefold()
+        texts = filter(None, (document.name, document.prompt, document.task, document.answer))
+        text = "\n".join(texts)[:_SEARCHED].casefold()
         self._writer.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, text + TEXT_END))
         self._writer.executemany("INSERT INTO labels VALUES (?, ?)", [(label, item) for label in document.labels])
 

@@ -93,6 +93,7 @@ def read_facts(media: Source) -> MediaFacts:
         width, height = shown_size(context.width, context.height, stream.sample_aspect_ratio)
         codec = _CODEC_NAMES.get(context.name, context.name)
         plays = context.name in _PLAYED.get(file_format, ()) and context.pix_fmt in _PIXELS
+        pixels = f" ({context.pix_fmt})" if context.pix_fmt else ", in which the format of the pixels cannot be read,"
         return MediaFacts(
             "video",
             width,
@@ -101,7 +102,7 @@ def read_facts(media: Source) -> MediaFacts:
             codec,
             (container.duration or 0) / av.time_base,
             _offset(container, stream),
-            None if plays else f"browsers do not play {codec} ({context.pix_fmt}) in {file_format.label}",
+            None if plays else f"browsers do not play {codec}{pixels} in {file_format.label}",
         )
 
 

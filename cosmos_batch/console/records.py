@@ -195,6 +195,7 @@ class Detail(Model):
     row: Row
     path: str = Field(description="The document's file, below the folder that was opened")
     prompt: str
+    task: str = Field(default="", description="The preset with which its run has asked")
     answer: str
     reasoning: str | None
     error: Error | None

@@ -1,5 +1,6 @@
 """The console on a deployment with the demo's small model: from files that are dropped to an export that is sent."""
 
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,19 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
+from cosmos_batch.contract.error import Error
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.demo.media import sample_clip, sample_image
+from cosmos_batch.state import PipelineRow
 from tests.console.test_browser import SIZE, serious, watched
 from tests.support.browser import chromium, needs_chromium, serving
-from tests.support.deployed_app import App, configuration, running_app
+from tests.support.deployed_app import TWO_B, App, configuration, running_app
 
 pytestmark = [needs_chromium, pytest.mark.timeout(900)]
 
+LICENCE = Error(
+    code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it on the model's page."
+)
 MINUTES = 300_000  # milliseconds in which the model is loaded and answers, beside busy processes
 
 
@@ -47,8 +53,8 @@ def page(deployment: Deployment) -> Iterator[Page]:
     ):
         page.set_viewport_size(SIZE)
         yield page
-    # The poster of the file that is no video cannot be made.
-    assert not [complaint for complaint in complaints if "422" not in complaint]
+    # The poster of the file that is no video cannot be made, and a selection without failures is not retried.
+    assert not [complaint for complaint in complaints if "422" not in complaint and "409" not in complaint]
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +69,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def first(page: Page, files: list[Path]) -> str:
     """Start a run from the page, watch it until it has ended, and provide its id."""
-    expect(page.get_by_text("No run was ever started here.")).to_be_visible()
     page.get_by_role("link", name="New run").click()
-    page.locator("input[type=file]").set_input_files(files)
-    expect(page.get_by_text("2 files,")).to_be_visible()
+    choose_files(page, files)
+    expect(page.get_by_text("2 files, ")).to_contain_text("broken.mp4, shapes.mp4")
     ask(page, "Task", "temporal-localization")
     page.get_by_role("button", name="Parameters").click()
     page.get_by_label("temperature").fill("0")
@@ -76,9 +81,13 @@ def first(page: Page, files: list[Path]) -> str:
     return started(page, 2)
 
 
+def choose_files(page: Page, files: list[Path]) -> None:
+    page.get_by_label("Drop videos and images here").set_input_files(files)
+
+
 def ask(page: Page, label: str, option: str) -> None:
     page.get_by_role("button", name=label).click()
-    page.get_by_role("option", name=option, exact=True).click()
+    page.locator(f"[data-value='{option}']").click()
 
 
 def started(page: Page, items: int) -> str:
@@ -93,6 +102,40 @@ def started(page: Page, items: int) -> str:
 def open_run(page: Page, run: str) -> None:
     page.goto(f"{page.url.partition('#')[0]}#/runs/{run}")
     expect(page.locator("a.row")).not_to_have_count(0)
+
+
+def test_a_run_that_no_worker_can_serve_is_cancelled_and_resumed(
+    page: Page, deployment: Deployment, tmp_path: Path
+) -> None:
+    """The breaker of the pipeline is open until the person has seen why, and has stopped the run."""
+    workers = deployment.workers(TWO_B)
+    workers.set_breaker(PipelineRow(failures=3, open=True, reason=LICENCE))
+    expect(page.get_by_text("No run was ever started here.")).to_be_visible()
+    page.get_by_role("link", name="Ask about videos and images").click()
+    choose_files(page, [sample_image(tmp_path / "waiting.png")])
+    ask(page, "Task", "caption")
+    page.get_by_role("button", name="Show the plan and its price").click()
+    page.get_by_role("button", name="Start 1 item").click()
+    state = page.locator(".run-line")
+    expect(state).to_contain_text("HELD", timeout=MINUTES)
+    expect(page.get_by_text("No worker of cosmos-reason2-2b can start")).to_contain_text(LICENCE.remedy)
+    confirm(page, "Cancel the run")
+    expect(state).to_contain_text("CANCELLED", timeout=MINUTES)
+    workers.set_breaker(PipelineRow())
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_label("Another budget in dollars").fill("50")
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    expect(state).to_contain_text("SUCCEEDED", timeout=MINUTES)
+    expect(page.locator("a.row")).to_contain_text("a red circle")
+    page.get_by_role("button", name="Summary").click()
+    expect(page.get_by_text("of at most $50.00")).to_be_visible()
+
+
+def confirm(page: Page, action: str) -> None:
+    """Press a button, and the button of the same name in the dialog that asks whether to go on."""
+    page.get_by_role("button", name=action).click()
+    page.get_by_role("dialog").get_by_role("button", name=action).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_person_sees_when_things_happen_and_why_a_file_has_failed(page: Page, first: str) -> None:
@@ -121,17 +164,17 @@ def test_an_item_is_asked_again_with_another_task(page: Page, first: str) -> Non
     open_run(page, first)
     page.locator("a.row").filter(has_text="shapes.mp4").click()
     page.get_by_role("link", name="Ask again").click()
+    expect(page.get_by_role("button", name="Task")).to_contain_text("temporal-localization")
+    expect(page.get_by_label("Or files in S3")).to_have_value(re.compile("^s3://.*/shapes.mp4$"))
     ask(page, "Task", "caption")
-    page.get_by_label("Prompt").fill("")
     page.get_by_role("button", name="Show the plan and its price").click()
     started(page, 1)
     expect(page.locator("a.row")).to_contain_text("a red circle")
 
 
 def test_boxes_are_drawn_on_a_picture(page: Page, tmp_path: Path) -> None:
-    sample_image(tmp_path / "picture.png")
     page.get_by_role("link", name="New run").click()
-    page.locator("input[type=file]").set_input_files(tmp_path / "picture.png")
+    choose_files(page, [sample_image(tmp_path / "picture.png")])
     expect(page.get_by_text("1 file,")).to_be_visible()
     ask(page, "Task", "2d-grounding")
     page.get_by_label("Prompt").fill("circle")
@@ -142,15 +185,18 @@ def test_boxes_are_drawn_on_a_picture(page: Page, tmp_path: Path) -> None:
     expect(page.locator("h1", has_text="picture.png")).to_be_visible()
 
 
-def test_what_failed_is_retried_after_the_file_was_replaced(
+def test_what_has_failed_of_a_selection_is_retried_after_the_file_was_replaced(
     page: Page, app: App, first: str, files: list[Path]
 ) -> None:
     [key] = [key for key in app.keys("uploads/") if key.endswith("/broken.mp4")]
     marked = {"cosmos-batch-job": "submitted"}
     app.client("s3").put_object(Bucket=app.assets, Key=key, Body=files[-1].read_bytes(), Metadata=marked)
     open_run(page, first)
-    page.get_by_role("button", name="Retry what failed").click()
-    page.get_by_role("dialog").get_by_role("button", name="Retry what failed").click()
+    page.get_by_label("Select shapes.mp4").check()
+    page.get_by_role("button", name="Retry those that failed").click()
+    expect(page.get_by_text("None of the selected items has failed.")).to_be_visible()
+    page.get_by_label("Select broken.mp4").check()
+    page.get_by_role("button", name="Retry those that failed").click()
     expect(page.locator(".opened")).not_to_have_text(first)
     expect(page.locator(".run-line")).to_contain_text("SUCCEEDED", timeout=MINUTES)
     expect(page.locator("a.row")).to_have_count(1)

@@ -13,6 +13,7 @@ from cosmos_batch.cli.console.run_lines import actions_of, run_line
 from cosmos_batch.cli.console.run_planner import RunPlanner
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall, explain
+from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.comparison import KeyKind
 from cosmos_batch.cli.runs.executions import cancel_run, resume_run
 from cosmos_batch.cli.runs.inputs import WrongInputs
@@ -55,11 +56,12 @@ class DeployedRuns:
             objects = self._stored(run)
             request = objects.request()
             summary = objects.summary() if state.over else None
+            starts = state.row is None and _is_started(deployment, run)
             return RunOverview(
-                run=run_line(state),
+                run=run_line(state, starts),
                 prompt=request.prompt or "",
                 quantiles=summary.seconds_quantiles if summary else {},
-                actions=actions_of(state) if deployment.is_alive else [],
+                actions=actions_of(state) if deployment.is_alive and not starts else [],
                 live=None if state.over or state.row is None else self._live.look(deployment, state),
             )
 
@@ -123,6 +125,12 @@ class DeployedRuns:
                 'Start one and open the console again: eval "$(cosmos-batch local up --export)"',
             )
         return self._new
+
+
+def _is_started(deployment: Deployment, run: str) -> bool:
+    """Return whether the execution of a run was started and goes on, which has not written the run's row yet."""
+    execution = read_execution(deployment, deployment.execution_arn(run))
+    return execution is not None and execution.status == "RUNNING"
 
 
 @contextmanager

@@ -27,7 +27,8 @@ def document_of_line(line: ResultLine, request: RunRequest, started: str) -> Doc
         kind="error" if line.error else "generation" if made else "answer",
         name=media[0].name if media else line.id,
         timestamp=timestamp[1] if timestamp else started,
-        prompt=line.prompt or request.prompt or _task(request),
+        prompt=line.prompt or request.prompt or "",
+        task=request.parameters.task or "",
         answer=line.error.message if line.error else line.answer or "",
         content=line.model_dump(mode="json", by_alias=True, exclude_none=True),
         model=line.model or "",
@@ -70,7 +71,3 @@ def _uris(document: Document) -> set[str | None]:
 
 def _name(uri: str) -> str:
     return PurePosixPath(parse_uri(uri).key).name
-
-
-def _task(request: RunRequest) -> str:
-    return request.parameters.task or ""

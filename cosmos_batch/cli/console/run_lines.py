@@ -4,12 +4,13 @@ from cosmos_batch.cli.runs.run_snapshot import RunSnapshot
 from cosmos_batch.console.run_records import Action, RunLine
 
 
-def run_line(state: RunSnapshot) -> RunLine:
-    """Return how far a run is."""
+def run_line(state: RunSnapshot, starts: bool = False) -> RunLine:
+    """Return how far a run is. One that `starts` is about to begin, and has no row yet."""
     row, counts = state.row, state.counts
+    reason = row.reason if row else None if starts else "Its start was interrupted: resume begins it."
     return RunLine(
         id=state.run,
-        state=state.name,
+        state="STARTING" if starts else state.name,
         over=state.over,
         pipelines=row.pipelines if row else [],
         origin=(row.origin if row else None) or "",
@@ -25,7 +26,7 @@ def run_line(state: RunSnapshot) -> RunLine:
         gpu_seconds=counts.gpu_seconds,
         dollars=counts.dollars,
         max_dollars=row.max_dollars if row else None,
-        reason=row.reason if row else "Its start was interrupted: resume begins it.",
+        reason=reason,
     )
 
 

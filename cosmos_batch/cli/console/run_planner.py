@@ -67,7 +67,9 @@ class RunPlanner:
         options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
         for name in _OF_COMMAND:
             options.pop(name, None)
-        planned = plan_run(self._deployment, read_run_spec(self._deployment, options.pop("sources"), options))
+        origin = " ".join([*asked.sources, *_names(dropped)])
+        spec = read_run_spec(self._deployment, options.pop("sources"), options, origin)
+        planned = plan_run(self._deployment, spec)
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)
         plan = secrets.token_hex(8)
@@ -158,10 +160,13 @@ def _argument(name: str, value: object) -> str:
 
 def _typed(arguments: list[str], sources: list[str], dropped: Path | None, copied: Mapping[Path, str]) -> str:
     """Return the commands as a person would type them, with the names of dropped files alone."""
-    files = sorted(path.name for path in dropped.iterdir()) if dropped else []
-    start = ["cosmos-batch", "runs", "start", *arguments, *sources, *map(_as_file, files)]
+    start = ["cosmos-batch", "runs", "start", *arguments, *sources, *map(_as_file, _names(dropped))]
     copies = [["aws", "s3", "cp", _as_file(path.name), uri] for path, uri in copied.items()]
     return " && ".join(map(shlex.join, [*copies, start]))
+
+
+def _names(dropped: Path | None) -> list[str]:
+    return sorted(path.name for path in dropped.iterdir()) if dropped else []
 
 
 def _as_file(name: str) -> str:

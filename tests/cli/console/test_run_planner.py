@@ -134,6 +134,7 @@ def test_dropped_files_are_planned_priced_uploaded_and_started(
     started = client.post(f"/api/plans/{made['id']}/start", json={}).json()
     request = stored_run(deployment, started["run"]).request()
     assert (request.prompt, request.parameters.task, request.parameters.fps) == ("What happens?", "caption", 2)
+    assert request.origin == "a b.png ü&+%.png", "and not where they were kept on this machine"
     assert typed(deployment, made["command"], request.id) == request.model_copy(update={"origin": None})
     items = list(stored_run(deployment, started["run"]).items_of("00000"))
     assert {item.id for item in items} == {"a b.png", "ü&+%.png"}

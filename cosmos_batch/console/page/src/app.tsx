@@ -54,7 +54,7 @@ function Page({ home, setTitle }: { home: Home; setTitle: (title: string) => voi
   if (area === "runs" && name) return <RunPage key={name} run={name} place={rest} onTitle={setTitle} />;
   if (!area && home.view) return <RunPage key={home.view} run={home.view} place={[]} onTitle={setTitle} />;
   if (area === "compare" && name) return <ComparePage key={name} first={name} second={rest[0] ?? ""} onTitle={setTitle} />;
-  if (area === "new") return <NewPage key={name} source={name ?? ""} prompt={rest[0] ?? ""} onTitle={setTitle} />;
+  if (area === "new") return <NewPage key={location.hash} onTitle={setTitle} />;
   return <RunsPage onTitle={setTitle} />;
 }
 
@@ -100,7 +100,7 @@ export function Waiting() {
 
 // The parts of the URL's hash.
 function usePlace(): string[] {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+  const read = () => location.hash.replace(/^#\/?|\?.*$/g, "").split("/").filter(Boolean).map(decoded);
   const [place, setPlace] = useState(read);
   useEffect(() => {
     const follow = () => setPlace(read());

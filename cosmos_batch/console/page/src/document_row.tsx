@@ -92,7 +92,7 @@ function Poster({ url }: { url: string | null }) {
   return (
     <span className="poster">
       {shown && url && !broken && <img src={url} alt="" onError={() => setBroken(true)} />}
-      {(!url || broken) && <Box color="text-body-secondary">{broken ? "no picture" : "not in the folder"}</Box>}
+      {(!url || broken) && <Box color="text-body-secondary">no picture</Box>}
     </span>
   );
 }

@@ -1,6 +1,6 @@
 import { type DragEvent, useRef, useState } from "react";
 import { ask, messageOf } from "./api";
-import { count } from "./format";
+import { count, size } from "./format";
 import type { Dropped } from "./types";
 
 interface DropZoneProps {
@@ -12,6 +12,7 @@ interface DropZoneProps {
 // Takes files that are dropped or chosen. They go to the console on this machine, and to S3 when the run starts.
 export function DropZone({ dropped, onDropped, onProblem }: DropZoneProps) {
   const [left, setLeft] = useState(0);
+  const [names, setNames] = useState<string[]>([]);
   const [over, setOver] = useState(false);
   const folder = useRef<string | null>(null);
   const take = async (files: File[]) => {
@@ -24,6 +25,7 @@ export function DropZone({ dropped, onDropped, onProblem }: DropZoneProps) {
         const found = await ask<Dropped>(`/api/dropped?${values}`, { method: "POST", body: file });
         folder.current = found.folder;
         onDropped(found);
+        setNames((before) => [...new Set([...before, file.name])]);
         setLeft((before) => before - 1);
       }
     } catch (caught) {
@@ -56,9 +58,16 @@ export function DropZone({ dropped, onDropped, onProblem }: DropZoneProps) {
         />
       </label>
       <span role="status">
-        {dropped && `${count(dropped.files, "file")}, ${(dropped.bytes / 1e6).toFixed(1)} MB`}
+        {dropped && `${count(dropped.files, "file")}, ${size(dropped.bytes)}: ${named(names)}`}
         {left > 0 && `; ${left} to come`}
       </span>
     </div>
   );
+}
+
+const NAMED = 10;
+
+function named(names: string[]): string {
+  const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
+  return names.slice(0, NAMED).join(", ") + more;
 }

@@ -39,3 +39,9 @@ export function longDuration(seconds: number): string {
 export function utc(time: string | null): string {
   return time ? `${time.slice(0, 10)} ${time.slice(11, 19)} UTC` : "";
 }
+
+// A number of bytes.
+export function size(bytes: number): string {
+  if (bytes < 1e6) return `${(bytes / 1e3).toFixed(1)} kB`;
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}

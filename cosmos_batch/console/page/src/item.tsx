@@ -51,7 +51,7 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
   const asked = inputOf(detail.document);
   return (
     <>
-      <Header variant="h1" description={`${detail.path} · ${moment(row.timestamp)}`}>
+      <Header variant="h1" description={[row.item ? "" : detail.path, moment(row.timestamp)].filter(Boolean).join(" · ")}>
         {row.name}
       </Header>
       <div className="columns">
@@ -68,7 +68,7 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
         <div className="actions-of-item">
           <ItemLog url={source.log(row.id)} />
           {asked && (
-            <a href={`#/new/${encodeURIComponent(asked)}/${encodeURIComponent(detail.prompt)}`}>
+            <a href={`#/new?${new URLSearchParams({ source: asked, prompt: detail.prompt, task: detail.task })}`}>
               Ask again with another prompt or model
             </a>
           )}
@@ -95,6 +95,12 @@ function Outcome({ detail }: { detail: Detail }) {
   return (
     <Container>
       <SpaceBetween size="s">
+        {detail.task && (
+          <div>
+            <Box variant="awsui-key-label">Task</Box>
+            <div className="spoken">{detail.task}</div>
+          </div>
+        )}
         {detail.prompt && (
           <div>
             <Box variant="awsui-key-label">Prompt</Box>
@@ -170,7 +176,7 @@ export function roleOf(media: Media): string {
 }
 
 function describe(media: Media): string {
-  if (!media.found) return `${media.name} (not in the folder)`;
+  if (!media.found) return `${media.name} (not here)`;
   const parts = [media.name];
   if (media.width) parts.push(`${media.width} × ${media.height}`);
   if (media.codec) parts.push(media.codec);

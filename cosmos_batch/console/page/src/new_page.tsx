@@ -13,15 +13,8 @@ import { ParameterForm, type Parameters } from "./parameter_form";
 import { PlanPanel } from "./plan_panel";
 import type { Dropped, NewRunForm, PlanShown, Started } from "./types";
 
-interface NewPageProps {
-  // What the form begins with, as when an item is asked again.
-  source: string;
-  prompt: string;
-  onTitle: (title: string) => void;
-}
-
 // A new run: what it is about, what is asked, what it will cost, and its start.
-export function NewPage({ source, prompt, onTitle }: NewPageProps) {
+export function NewPage({ onTitle }: { onTitle: (title: string) => void }) {
   const form = usePolled<NewRunForm>(
     "new",
     () => ask("/api/new"),
@@ -33,19 +26,24 @@ export function NewPage({ source, prompt, onTitle }: NewPageProps) {
       <h2>New run</h2>
       {form.error && <Alert type="error">{form.error}</Alert>}
       {!form.value && !form.error && <Waiting />}
-      {form.value && <RunForm form={form.value} source={source} firstPrompt={prompt} />}
+      {form.value && <RunForm form={form.value} />}
     </div>
   );
 }
 
+// What appears below the button is not overlooked.
+const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ block: "nearest" });
+
 const NO_TASK = "No preset";
 
-function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: string; firstPrompt: string }) {
-  const [sources, setSources] = useState(source);
+function RunForm({ form }: { form: NewRunForm }) {
+  // What the form begins with, as when an item is asked again: #/new?source=s3://...&prompt=...&task=...
+  const [first] = useState(() => new URLSearchParams(location.hash.split("?")[1]));
+  const [sources, setSources] = useState(first.get("source") ?? "");
   const [dropped, setDropped] = useState<Dropped | null>(null);
   const [pipeline, setPipeline] = useState(form.pipelines[0]?.id ?? "");
-  const [task, setTask] = useState("");
-  const [prompt, setPrompt] = useState(firstPrompt);
+  const [task, setTask] = useState(first.get("task") ?? "");
+  const [prompt, setPrompt] = useState(first.get("prompt") ?? "");
   const [budget, setBudget] = useState("");
   const [skipInvalid, setSkipInvalid] = useState(false);
   const [parameters, setParameters] = useState<Parameters>({});
@@ -119,7 +117,7 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
             expandToViewport
             selectedOption={{ value: task, label: task || NO_TASK }}
             filteringType="auto"
-            options={[{ value: "", label: NO_TASK }, ...form.tasks.map((one) => ({ value: one.name, label: one.name }))]}
+            options={[{ value: "", label: NO_TASK }, ...form.tasks.map((one) => ({ value: one.name, label: one.name, description: one.example }))]}
             onChange={({ detail }) => changed(setTask)(detail.selectedOption.value ?? "")}
           />
         </FormField>
@@ -155,15 +153,21 @@ function RunForm({ form, source, firstPrompt }: { form: NewRunForm; source: stri
       <Checkbox checked={skipInvalid} onChange={({ detail }) => changed(setSkipInvalid)(detail.checked)}>
         Leave out files that cannot be used
       </Checkbox>
-      {problem && (
-        <Alert type="error">
-          <div className="spoken">{problem}</div>
-        </Alert>
-      )}
       <Button loading={busy && !plan} onClick={() => void makePlan()}>
         Show the plan and its price
       </Button>
-      {plan && <PlanPanel plan={plan} busy={busy} onStart={() => void start()} />}
+      {problem && (
+        <div ref={intoView}>
+          <Alert type="error">
+            <div className="spoken">{problem}</div>
+          </Alert>
+        </div>
+      )}
+      {plan && (
+        <div ref={intoView}>
+          <PlanPanel plan={plan} busy={busy} onStart={() => void start()} />
+        </div>
+      )}
     </div>
   );
 }

@@ -120,6 +120,7 @@ interface ConversionProps {
 function Conversion({ source, media, reason, onReady }: ConversionProps) {
   const [started, setStarted] = useState(false);
   const [share, setShare] = useState(0);
+  const [broken, setBroken] = useState(false);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     if (!started || !media.preview) return;
@@ -146,7 +147,11 @@ function Conversion({ source, media, reason, onReady }: ConversionProps) {
   }, [started, media.preview, source, onReady]);
   return (
     <div>
-      <div className="stage">{media.poster && <img src={media.poster} alt={`A frame of ${media.name}`} />}</div>
+      <div className="stage">
+        {media.poster && !broken && (
+          <img src={media.poster} alt={`A frame of ${media.name}`} onError={() => setBroken(true)} />
+        )}
+      </div>
       {error && <Alert type="error">{error}</Alert>}
       {!error && started && <ProgressBar label="Converting" value={Math.round(share * 100)} />}
       {!error && !started && media.preview && (

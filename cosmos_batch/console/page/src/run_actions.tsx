@@ -61,7 +61,7 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
           )}
           {asked === "retry" && (
             <p>
-              A new run asks again about {count(run.failed + run.cancelled, "item")}. What they cost is like before.
+              A new run asks again about {count(run.failed + run.cancelled, "item")}, at about the cost of before.
             </p>
           )}
           {asked === "resume" && (

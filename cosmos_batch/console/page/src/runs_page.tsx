@@ -25,7 +25,11 @@ export function RunsPage({ onTitle }: { onTitle: (title: string) => void }) {
       <h2>Runs</h2>
       {error && <Alert type="error">{error}</Alert>}
       {!value && !error && <Waiting />}
-      {value?.runs.length === 0 && <p>No run was ever started here.</p>}
+      {value?.runs.length === 0 && (
+        <p>
+          No run was ever started here. <a href="#/new">Ask about videos and images</a>, or generate some.
+        </p>
+      )}
       {value && value.runs.length > 0 && (
         <table className="runs">
           <thead>

@@ -231,6 +231,7 @@ export interface Detail {
   row: Row;
   path: string;
   prompt: string;
+  task: string;
   answer: string;
   reasoning: string | null;
   error: { code: string; message: string; remedy: string; retryable: boolean } | null;
