@@ -1,28 +1,18 @@
 """Calls of the command line that AWS throttles are repeated, and the person is told once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import botocore.endpoint
 import pytest
-from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from cosmos_batch.cli.deployment import environment_clients
 from cosmos_batch.cli.throttling import ATTEMPTS
+from tests.support.aws_answers import aws_answer
 
 TOLD = "They are repeated with growing pauses."
-
-
-class Body:
-    """The body of an answer, as botocore reads it."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def stream(self, **_: object) -> Iterator[bytes]:
-        yield self._content
 
 
 @pytest.fixture
@@ -35,7 +25,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def throttle(client: Any, times: int, status: int, body: bytes) -> None:
     """Let AWS refuse the next calls of a client."""
-    answers = iter([AWSResponse("https://aws", status, {}, Body(body))] * times)
+    answers = iter([aws_answer(status, body)] * times)
     client.meta.events.register_first("before-send", lambda **_: next(answers, None))
 
 

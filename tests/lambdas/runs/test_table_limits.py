@@ -1,7 +1,6 @@
 """The state table's limits: what an end of an item writes to a run's partition, and a table that throttles."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import botocore.endpoint
@@ -14,6 +13,7 @@ from cosmos_batch.contract.runs import SHARD_ITEMS, ShardRef
 from cosmos_batch.state import ItemEnd, Runs
 from tests.lambdas.cloud import TABLE
 from tests.lambdas.runs.conftest import RUN, Bench
+from tests.support.aws_answers import aws_answer
 
 WRITE_UNIT = 1024  # bytes of a row that DynamoDB writes for one unit
 LONG_TOKEN = "t" * 1024  # the longest task token that Step Functions gives
@@ -61,12 +61,7 @@ class LimitedTable:
             if self.writes >= 0:
                 return None
             self.refused += 1
-        return AWSResponse(request.url, 400, {}, _Body())
-
-
-class _Body:
-    def stream(self, **_: object) -> Iterator[bytes]:
-        yield b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}'
+        return aws_answer(400, b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}')
 
 
 def test_a_shard_is_fed_once_by_a_table_that_throttles(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
