@@ -151,8 +151,10 @@ def _ask_raw(
 
 
 def _engine(model: Path) -> dict[str, Any]:
-    """As the worker's server is set up, in vLLM's own words; its batch of tokens and its one thread for media are a
-    script's."""
+    """Return the options of the worker's server by vLLM's names, but for its batch of tokens and its threads for media.
+
+    Those are vLLM's defaults, as in a script.
+    """
     engine: dict[str, Any] = {
         "max_model_len": context_length(model, REASONER_CONTEXT),
         "generation_config": "vllm",

@@ -20,12 +20,12 @@ class Rates:
 
     @property
     def of_raw(self) -> float:
-        """The ratio of our worker to raw vLLM."""
+        """Return the ratio of our worker to raw vLLM."""
         return self.worker / self.raw
 
     @property
     def of_processes(self) -> float:
-        """The ratio of our worker to a process per clip."""
+        """Return the ratio of our worker to a process per clip."""
         return self.worker / self.processes
 
 

@@ -32,7 +32,7 @@ def distribute(count: int, layers: Path, root: Path, folders: list[Path]) -> Non
 
 
 def _sizes(folders: list[Path]) -> Counter[Path]:
-    """Bytes of every file and, with all that it holds, of every folder. A link has none of what it points to."""
+    """Return the bytes of every file, and of every folder with all that it holds. A link counts without its target."""
     sizes: Counter[Path] = Counter()
     for folder in folders:
         for path in folder.rglob("*"):

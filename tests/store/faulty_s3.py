@@ -15,14 +15,14 @@ _CHUNK = 16 * 1024
 
 
 class FaultyS3(ThreadingHTTPServer):
-    """Runs inside `with`.
+    """The proxy. It serves for as long as its `with` block lasts.
 
     Attributes:
         choose: Says from a request's number (from 1), method and path which fault it meets, if any. `busy` answers
             503, `reset` breaks the connection before the answer, `cut` in the middle of it, `stall` sends half of it
             and the rest when `go_on` is set, `spoil` changes one byte.
         before: Called with the path and the Range of each GET before it is answered.
-        bytes_per_second: Of one connection; None is as fast as it can.
+        bytes_per_second: The speed of one connection; None sends as fast as possible.
         faults: How many requests met a fault.
         requests: Method, path and Range of each request, in the order in which they came.
         most_at_once: How many GETs were under way at most.

@@ -67,7 +67,7 @@ def command(
     """List jobs, newest first, with the reason of each that failed or waits. Named jobs are shown in detail."""
     wanted = JobFilter(states, pipeline, parse_since(since) if since else None, text)
     if ids and wanted != JobFilter():
-        raise WrongCall("Jobs are named, and filtered as well.", "Name jobs, or filter all of them.")
+        raise WrongCall("The command both names jobs and filters them.", "Name jobs, or filter all of them.")
     deployment, kept = find_with_kept()
     if ids:
         jobs, has_more = [_named(deployment, kept, job_id) for job_id in ids], False
