@@ -9,7 +9,7 @@ from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, pipeline_named
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.planning.input_files import refuse_prompt_size, refuse_size_of
+from cosmos_batch.planning.input_files import refuse_prompt_size, refuse_size
 
 File = Path | str
 """A file of this machine, or an S3 URI."""
@@ -35,7 +35,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
         raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file.")
     if not os.access(path, os.R_OK):
         raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
-    refuse_size_of(name, path.stat().st_size)
+    refuse_size(name, path.stat().st_size)
     return path
 
 

@@ -142,7 +142,7 @@ def size_of(deployment: Deployment, file: File, extensions: tuple[str, ...] = EX
             raise missing_file(location.uri) from error
         return None  # the deployment's roles may read files that this person may not read
     size: int = head["ContentLength"]
-    refuse_size(location, size)
+    refuse_size(location.uri, size)
     return size
 
 

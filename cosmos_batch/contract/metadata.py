@@ -15,6 +15,11 @@ PARAMETERS = {f"COSMOS_REASON_{name.upper()}": alias for alias, name in NAMES.it
 SIDECAR_SUFFIX = ".metadata.json"
 
 
+def normalized_key(key: str) -> str:
+    """Return a key as it is documented. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`."""
+    return key.upper().replace("-", "_")
+
+
 def is_set(value: Any) -> bool:
     """Return whether a value of a form or of metadata is set; a blank one is not."""
     return value is not None and not (isinstance(value, str) and not value.strip())

@@ -63,13 +63,8 @@ def refuse_outside(field: str, location: S3Location, roots: list[str]) -> None:
         )
 
 
-def refuse_size(location: S3Location, size: int) -> None:
-    """Raise Failure (InvalidInput) if a file is empty or too large. `size` is in bytes."""
-    refuse_size_of(location.uri, size)
-
-
-def refuse_size_of(name: str, size: int) -> None:
-    """Raise Failure (InvalidInput) if a file that a message calls `name` is empty or too large."""
+def refuse_size(name: str, size: int) -> None:
+    """Raise Failure (InvalidInput) if a file that messages call `name` is empty or too large. `size` is in bytes."""
     if size == 0:
         raise Failure("InvalidInput", f"{name} is empty.", "Copy or upload the file again.")
     if size > INPUT_SIZE_LIMIT:

@@ -11,7 +11,15 @@ from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.contract.json_schema import too_deep
-from cosmos_batch.contract.metadata import PARAMETERS, PIPELINE, PROMPT, SIDECAR_SUFFIX, SYSTEM_PROMPT, is_set
+from cosmos_batch.contract.metadata import (
+    PARAMETERS,
+    PIPELINE,
+    PROMPT,
+    SIDECAR_SUFFIX,
+    SYSTEM_PROMPT,
+    is_set,
+    normalized_key,
+)
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
@@ -43,7 +51,7 @@ class FileMetadata:
         The reasoner's parameters and system prompt as they were written, by their names in JSON. `plan` checks them,
         so that the refusal of a wrong one reaches the uploader.
     sidecar
-        The sidecar's version, or its ETag; None where no sidecar says anything for us.
+        The sidecar's version, or its ETag; None where no sidecar changes the request.
     generation_prompt
         The generator's prompt.
     generation
@@ -83,8 +91,8 @@ class Sidecar:
     fault: str | None = None
 
     @property
-    def is_about_us(self) -> bool:
-        """Return whether anything in it changes what is done with its file."""
+    def changes_request(self) -> bool:
+        """Return whether its prompt, a setting or a fault changes the request for its file; its pipeline does not."""
         settings = _settings([self.keys]) or keys_of_metadata(self.keys) or unknown_settings(self.keys)
         return find(self.keys, PROMPT) is not None or self.fault is not None or bool(settings)
 
@@ -101,7 +109,7 @@ def read_metadata(file: StoredObject) -> FileMetadata:
         prompt=_first(sources, PROMPT),
         pipeline=_first(sources, PIPELINE),
         settings=_settings(sources),
-        sidecar=sidecar.version if sidecar.is_about_us else None,
+        sidecar=sidecar.version if sidecar.changes_request else None,
         generation_prompt=_encodable(prompt if isinstance(prompt, str) else json.dumps(prompt)) if prompt else None,
         generation={key: _bounded(value) for key, value in generation.items()},
         faults=[*([] if sidecar.fault is None else [sidecar.fault]), *dict.fromkeys(unknown)],
@@ -128,9 +136,9 @@ def find(source: dict[str, Any], name: str) -> str | None:
 
 
 def _values(source: dict[str, Any], name: str) -> Iterator[Any]:
-    """Yield the values of a key. S3 lower-cases the keys of user metadata, and HTTP tools write `-` for `_`."""
+    """Yield the values of a key, whichever way it is written."""
     for key, value in source.items():
-        if key.upper().replace("-", "_") == name and is_set(value):
+        if normalized_key(key) == name and is_set(value):
             yield value
 
 
@@ -193,7 +201,7 @@ def unknown_settings(source: dict[str, Any]) -> list[str]:
 
     Values are not checked here but by `plan`, which knows the pipeline.
     """
-    keys = {key.upper().replace("-", "_") for key, value in source.items() if is_set(value)}
+    keys = {normalized_key(key) for key, value in source.items() if is_set(value)}
     return [_unknown(key) for key in sorted(keys) if key.startswith(_PREFIXES) and key not in _KNOWN_KEYS]
 
 

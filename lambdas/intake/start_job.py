@@ -1,4 +1,4 @@
-"""Start the run of a pipeline on an uploaded file, and replace a run that started before its sidecar was written."""
+"""Start a job on an uploaded file, and replace a job that was started before its file's sidecar was written."""
 
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.request import Request
@@ -13,23 +13,24 @@ from lambdas.s3_objects import StoredObject
 from lambdas.step_functions import input_of_execution, start_execution
 
 
-def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:
-    """Start the run of a pipeline on a file, unless it was started before.
+def start_job(environment: UploadEnvironment, pipeline: str, file: StoredObject, metadata: FileMetadata) -> None:
+    """Start the execution of a pipeline's job on a file, unless it was started before.
 
-    A run that was started before with another sidecar, or with none, lacks the prompt of the present one. It is stopped
-    and replaced by a run whose name contains the sidecar's version. Every event of the file and of its sidecars calls
-    this function, which reads the sidecar as it is now; so the events may come in any order, and each more than once:
+    A job that was started before with another sidecar, or with none, lacks the prompt of the present one. It is stopped
+    and replaced by a job whose execution's name contains the sidecar's version. Every event of the file and of its
+    sidecars calls this function, which reads the sidecar as it is now; so the events may come in any order, and each
+    more than once:
 
-    - An event before the first start: the run has this sidecar, and the event of the sidecar finds it there.
-    - A crash after the old run was stopped: the event is received again, finds a run with another sidecar, stops it
+    - An event before the first start: the job has this sidecar, and the event of the sidecar finds it there.
+    - A crash after the old job was stopped: the event is received again, finds a job with another sidecar, stops it
       again (which changes nothing) and starts the new one.
-    - A worker begins the old run between the check and the stop: the job is closed as cancelled, so the worker cannot
-      commit it. Its work is lost, and the new run has the answer.
-    - The old run was committed before: its document stays, and the new run writes a second one beside it.
+    - A worker begins the old job between the check and the stop: the job is closed as cancelled, so the worker cannot
+      commit it. Its work is lost, and the new job has the answer.
+    - The old job was committed before: its document stays, and the new job writes a second one beside it.
 
-    A second late sidecar replaces the run of the first late one in the same way, for that run's name follows from the
-    sidecar's version. Two sidecars that are written at the same moment may both get an answer, and so may all of a
-    bucket without versioning: there may be a run too many, but never one too few.
+    A second late sidecar replaces the job of the first late one in the same way, for the name of that job's
+    execution follows from the sidecar's version. Two sidecars that are written at the same moment may both get an
+    answer, and so may all of a bucket without versioning: there may be a job too many, but never one too few.
     """
     location = file.location
     identity = (location.bucket, location.key, file.identity)
@@ -59,7 +60,7 @@ def start_run(environment: UploadEnvironment, pipeline: str, file: StoredObject,
 
 
 def start_request_file(environment: UploadEnvironment, pipeline: str, file: StoredObject) -> None:
-    """Start the run of an uploaded `*.cosmos.json`. `plan` reads the file, and refuses what is wrong in it."""
+    """Start the job of an uploaded `*.cosmos.json`. `plan` reads the file, and refuses what is wrong in it."""
     location = file.location
     request = Request(
         pipeline=pipeline,
@@ -78,7 +79,7 @@ def caller_of(location: S3Location) -> str:
 
 
 def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
-    """Stop a run, if it exists, that no worker has begun. One that has begun may finish, for its GPU time is paid."""
+    """Stop a job, if it exists, that no worker has begun. One that has begun may finish, for its GPU time is paid."""
     row = Jobs(state_table(environment.state_table)).get(name)
     if row is not None and (row.state != "PLANNED" or row.attempts > 0):
         return
@@ -87,7 +88,7 @@ def _stop_unless_begun(environment: UploadEnvironment, name: str) -> None:
         stepfunctions.stop_execution(
             executionArn=execution_arn(environment.state_machine_arn, name),
             error="Cancelled",
-            cause="A sidecar with another prompt came before the run began; another run has taken its place.",
+            cause="A sidecar with another prompt arrived before the job began; another job replaces it.",
         )
     except stepfunctions.exceptions.ExecutionDoesNotExist:  # an event may come too late to read this sidecar's version
         return

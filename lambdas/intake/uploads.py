@@ -1,4 +1,4 @@
-"""Handle the event of one new object: ignore it, wait for its sidecar, or start runs."""
+"""Handle the event of one new object: ignore it, wait for its sidecar, or start jobs."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client, is_throttling, state_table
 from lambdas.intake.metadata import read_metadata
 from lambdas.intake.pipeline_choice import choose_pipelines, is_request_file, pipeline_of_request_file
-from lambdas.intake.start_job import start_request_file, start_run
+from lambdas.intake.start_job import start_job, start_request_file
 from lambdas.log import log
 from lambdas.s3_objects import NO_VERSION, Missing, StoredObject, head
 from lambdas.sqs_records import Record
@@ -38,7 +38,7 @@ def handle_upload(record: Record, environment: UploadEnvironment) -> None:
     file, version, from_sidecar = file_of_event(event["detail"])
     may_wait = environment.grace_seconds > 0 and not from_sidecar and not event.get(GRACE_OVER)
     try:
-        outcome = _start_runs(event, file, version, may_wait, environment)
+        outcome = _start_jobs(event, file, version, may_wait, environment)
     except Exception as error:
         if not is_throttling(error):
             raise
@@ -47,7 +47,7 @@ def handle_upload(record: Record, environment: UploadEnvironment) -> None:
     log(outcome, bucket=file.bucket, key=file.key, messageId=record["messageId"])
 
 
-def _start_runs(
+def _start_jobs(
     event: dict[str, Any], location: S3Location, version: str | None, may_wait: bool, environment: UploadEnvironment
 ) -> str:
     """Start what the file asks for, and return what was done, for the log. The cheapest checks come first.
@@ -71,12 +71,12 @@ def _start_runs(
     metadata = read_metadata(file)
     pipelines = choose_pipelines(location.key, metadata, environment.pipelines)
     if not pipelines:
-        return "ignored: nothing asks for a run"
+        return "ignored: nothing asks for a job"
     if may_wait and not (metadata.asks_reasoner or metadata.asks_generator or metadata.faults):
         _send_again({**event, GRACE_OVER: True}, environment.grace_seconds, environment)
         return "waiting for a sidecar"
     for pipeline in pipelines:
-        start_run(environment, pipeline, file, metadata)
+        start_job(environment, pipeline, file, metadata)
     return f"started: {', '.join(pipelines)}"
 
 

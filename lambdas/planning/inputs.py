@@ -35,7 +35,7 @@ def inspect(location: S3Location, version: str | None = None) -> InputFile:
     """Return a file, fixed to the requested version or to the latest one. Raises Failure."""
     latest = _head_or_refuse(location)
     file = latest if version in (None, latest.version_id) else _head_or_refuse(location, version)
-    refuse_size(location, file.size)
+    refuse_size(location.uri, file.size)
     return InputFile(
         bucket=location.bucket, key=location.key, version_id=file.version_id, etag=file.etag, size=file.size
     )

@@ -102,7 +102,7 @@ class NamedObjects:
         except ClientError as error:
             return listed, _why_not_readable(listed, error)
         try:
-            refuse_size(parse_uri(item.input), head["ContentLength"])
+            refuse_size(item.input, head["ContentLength"])
         except Failure as failure:
             return listed, FieldProblem.of("input", failure)
         known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})

@@ -11,7 +11,7 @@ from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.outputs import variant
 from cosmos_batch.contract.generation.parameters import NAMES
-from cosmos_batch.contract.metadata import is_set
+from cosmos_batch.contract.metadata import is_set, normalized_key
 from cosmos_batch.planning.generation.aliases import by_our_names, is_parameter
 from cosmos_batch.planning.generation.prompts import Prompt
 
@@ -43,7 +43,7 @@ def keys_of_metadata(*sources: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for source in sources:
         for written, value in source.items():
-            key = written.upper().replace("-", "_")
+            key = normalized_key(written)
             if key in KEYS and is_set(value):
                 values.setdefault(key, value)
     return values

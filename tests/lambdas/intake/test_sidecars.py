@@ -28,14 +28,14 @@ def put_sidecar(cloud: Cloud, prompt: str = "from the sidecar") -> dict[str, Any
 
 
 def start_without(cloud: Cloud) -> str:
-    """Upload the file and start its run before there is a sidecar; returns the run's name."""
+    """Upload the file and start its job before there is a sidecar; returns the name of the job's execution."""
     version = cloud.put("clip.mp4")
     handler(sqs_batch(created("clip.mp4", version)), None)
     return execution_name(SMALL, "assets", "clip.mp4", str(version))
 
 
 def plan(cloud: Cloud, name: str) -> Jobs:
-    """Create the run's job, as if it had been planned and put into its queue."""
+    """Create the job's row, as if it had been planned and put into its queue."""
     jobs = Jobs(cloud.table)
     jobs.create(make_job(name))
     return jobs

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cosmos_batch.state import Attempt, count_item
-from lambdas.runs import duration_histogram, reconcile
+from lambdas.runs import reconcile
 from lambdas.runs.reconcile import reconcile_runs
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, Bench
@@ -91,14 +91,3 @@ def test_an_item_that_a_worker_has_begun_is_left_to_it_for_a_while(
     monkeypatch.setattr(reconcile, "LATE", timedelta(0))
     run_sweep(bench)
     assert_timed_out(bench, job)
-
-
-def test_quantiles_follow_from_counts_by_class() -> None:
-    counts: dict[str, int] = {}
-    for seconds in range(1, 101):
-        counts = duration_histogram.added(counts, {duration_histogram.class_of(seconds): 1})
-    found = duration_histogram.quantiles(counts)
-    assert found["p50"] == pytest.approx(50, rel=0.03)
-    assert found["p99"] == pytest.approx(99, rel=0.03)
-    assert found["max"] == pytest.approx(100, rel=0.03)
-    assert duration_histogram.quantiles({}) == {}
