@@ -1,7 +1,8 @@
 """The registry of engines: one row for each engine that this project has.
 
-Everything that must know an engine by its name derives from this table: the names that a configuration accepts, the
-container image of a pipeline, the class that a worker creates, and what a generator is refused for.
+The names that a configuration accepts, the container image of a pipeline, the class that a worker creates, and what a
+generator is refused for derive from this table. What belongs to one engine alone, as a rule for a CUDA version or the
+words of a description, names that engine where it stands.
 """
 
 from dataclasses import dataclass

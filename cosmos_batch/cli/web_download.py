@@ -28,12 +28,12 @@ _TRANSLATED = [IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", 
 
 def is_public(address: str) -> bool:
     """Return whether an address is one of the internet, and none of a machine, a network or a cloud's metadata."""
-    found = ip_address(address)
-    if isinstance(found, IPv6Address):
-        if any(found in network for network in _TRANSLATED):
+    ip = ip_address(address)
+    if isinstance(ip, IPv6Address):
+        if any(ip in network for network in _TRANSLATED):
             return False
-        found = found.ipv4_mapped or found
-    return found.is_global and not found.is_multicast
+        ip = ip.ipv4_mapped or ip
+    return ip.is_global and not ip.is_multicast
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -50,8 +50,8 @@ class WebVersion(NamedTuple):
     @classmethod
     def of(cls, response: HTTPResponse) -> Self:
         """Return what an answer says, without what no header and no metadata of S3 could repeat."""
-        said = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
-        return cls(*(text if re.fullmatch(r"[ -~]{1,256}", text) else "" for text in said))
+        headers = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
+        return cls(*(text if re.fullmatch(r"[ -~]{1,256}", text) else "" for text in headers))
 
     @property
     def condition(self) -> dict[str, str]:
@@ -77,8 +77,8 @@ class WebDownload:
     def fetch(self, address: str, path: Path, known: WebVersion = UNKNOWN) -> WebVersion | None:
         """Write what an https address answers to a file, and return its version.
 
-        Nothing is written, and None is returned, where the file still has the known version. Raises CliError, without a
-        word of what was answered.
+        Nothing is written, and None is returned, where the file still has the known version. Raises CliError, whose
+        message has nothing of what the host sent but the status code.
         """
         parts = urlsplit(address)
         host, target = str(parts.hostname), f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
@@ -100,15 +100,17 @@ class WebDownload:
                 watchdog.cancel()
                 connection.close()
         except (OSError, HTTPException, ValueError) as error:
-            reason = f"it took more than {self.seconds:.0f} s" if expired.is_set() else f"{error}"
+            reason = f"it took more than {self.seconds:.0f} s" if expired.is_set() else _reason(error)
             raise CliError(f"{address} cannot be fetched: {reason}.", "Try again, or copy it to S3.") from error
 
     def _connect(self, host: str) -> HTTPSConnection:
         """Return a connection to an address of the host that was checked. Raises OSError."""
         addresses = self.resolver(host, self.port)
-        if not addresses or not all(map(self.may_connect, addresses)):
+        if not addresses:
+            raise OSError("its host has no address")
+        if not all(map(self.may_connect, addresses)):
             raise OSError("its host has an address that is not public")
-        failure: OSError | None = None
+        failures = []
         for one in addresses:
             try:
                 connection = HTTPSConnection(host, self.port, context=self.context)
@@ -116,8 +118,8 @@ class WebDownload:
                 connection.sock = self.context.wrap_socket(plain, server_hostname=host)
                 return connection
             except OSError as error:
-                failure = error
-        raise failure or OSError("its host has no address")
+                failures.append(error)
+        raise failures[-1]
 
     def _write(self, response: HTTPResponse, path: Path) -> None:
         if 300 <= response.status < 400:
@@ -135,6 +137,12 @@ class WebDownload:
             raise OSError(f"it has more than {self.size_limit:,} bytes")
         if not size or (length and size != length):
             raise OSError(f"it ended after {size:,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    """Return why a fetch failed. What `http.client` and `int` raise quotes what the host sent, which may be secret."""
+    # RemoteDisconnected is an OSError too, but other errors of HTTP have the host's words.
+    return f"{error}" if isinstance(error, OSError) else "its host did not answer with valid HTTP"
 
 
 def _stop(connection: HTTPSConnection, expired: threading.Event) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
-from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES, names_for
 from cosmos_batch.catalogue.generation import STEP_CACHES, input_extensions
 from cosmos_batch.catalogue.hardware import FP8_CAPABILITY, GPUS, INSTANCE_TYPES, dotted
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -205,7 +205,8 @@ def _engine_problems(config: Config, enabled: EnabledPipeline) -> Iterator[str]:
     is_cosmos3 = enabled.pipeline.is_cosmos3
     engine = ENGINES.get(enabled.engine)
     if engine is not None and engine.cosmos3_only and not is_cosmos3:
-        yield f"{key}.engine: {engine.title} runs models of Cosmos 3 alone; take 'vllm' or 'transformers'"
+        others = [repr(name) for name in names_for("reasoner") if not ENGINES[name].cosmos3_only]
+        yield f"{key}.engine: {engine.title} runs models of Cosmos 3 alone; use {' or '.join(others)}"
     if config.own.images.cuda == "cu128" and is_cosmos3 and enabled.engine in ("auto", "vllm"):
         yield (
             "app.cosmosBatch.images.cuda: 'cu128' brings a vLLM that does not know Cosmos 3; take 'cu130', or set "

@@ -32,6 +32,9 @@ class Handler(BaseHTTPRequestHandler):
             "/redirect.mp4": lambda: self._answer(302, b"", Location=f"https://{HOST}/clip.mp4"),
             "/none.mp4": lambda: self._answer(404, b"secret"),
             "/short.mp4": lambda: self._answer(200, CONTENT, **{"Content-Length": str(len(CONTENT) + 1)}),
+            "/length.mp4": lambda: self._answer(200, CONTENT, **{"Content-Length": "secret"}),
+            "/status.mp4": lambda: self._raw(b"secret\r\n"),
+            "/chunks.mp4": lambda: self._raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n"),
             "/drip.mp4": self._drip,
             "/endless.mp4": self._endless,
             "/versioned.mp4": self._versioned,
@@ -47,6 +50,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+        self.close_connection = True
+
+    def _raw(self, answer: bytes) -> None:
+        self.wfile.write(answer)
         self.close_connection = True
 
     def _versioned(self) -> None:
@@ -135,9 +142,16 @@ def test_a_file_that_has_the_known_version_is_not_fetched_again(download: WebDow
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("redirect", "redirects (302)"), ("none", "answered 404"), ("short", "cannot be fetched")],
+    [
+        ("redirect", "redirects (302)"),
+        ("none", "answered 404"),
+        ("short", "cannot be fetched"),
+        ("length", "its host did not answer with valid HTTP"),
+        ("status", "its host did not answer with valid HTTP"),
+        ("chunks", "its host did not answer with valid HTTP"),
+    ],
 )
-def test_what_is_no_whole_file_is_refused(
+def test_what_is_no_whole_file_is_refused_in_no_word_of_the_answer(
     path: str, message: str, download: WebDownload, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     with pytest.raises(CliError) as error:
@@ -184,6 +198,11 @@ def test_no_address_of_a_network_is_reached(address: str, download: WebDownload,
         closed = replace(download, resolver=lambda *_, found=addresses: found, may_connect=is_public)
         with pytest.raises(CliError, match="an address that is not public"):
             closed.fetch(f"https://{HOST}/clip.mp4", tmp_path / "file")
+
+
+def test_a_host_without_an_address_is_refused(download: WebDownload, tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="its host has no address"):
+        replace(download, resolver=lambda *_: []).fetch(f"https://{HOST}/clip.mp4", tmp_path / "file")
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"])
