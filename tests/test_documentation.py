@@ -53,8 +53,9 @@ def test_each_decision_is_in_the_index_and_a_page_at_most() -> None:
 def test_the_glossary_has_at_most_thirty_terms_in_alphabetical_order() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     glossary = page.partition("| term | is |\n| --- | --- |\n")[2]
-    terms = [row.split("|")[1].strip() for row in glossary.splitlines()]
-    assert 20 <= len(terms) <= 30 and terms == sorted(terms)
+    rows = [row.split("|")[1].strip() for row in glossary.splitlines()]
+    terms = [term for row in rows for term in row.split(", ")]
+    assert 20 <= len(terms) <= 30 and rows == sorted(rows)
 
 
 @pytest.mark.parametrize("name", ["reasoner", "generator", "generator-engines", "costs", "models"])

@@ -1,4 +1,4 @@
-"""The rooms of the design and what each may import, so that the picture in the README stays true."""
+"""Each folder imports only what the table in docs/architecture.md allows."""
 
 import ast
 import re
@@ -175,6 +175,23 @@ def test_every_room_has_a_rule() -> None:
         f"cosmos_batch/{path.name}" for path in (ROOT / "cosmos_batch").iterdir() if (path / "__init__.py").exists()
     }
     assert rooms | {"lambdas", "infra"} == set(RULES)
+
+
+def test_the_table_of_rooms_in_the_documentation_is_the_rules() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+)/` \|.*\| ([^|]*) \|$", page.partition("## The rooms\n")[2], re.MULTILINE)
+    documented = {room: allowed_by(cell) for room, cell in rows}
+    assert documented == {room: rooms for room, (rooms, _) in RULES.items()}
+
+
+def allowed_by(cell: str) -> set[str]:
+    """Return the rooms that a cell of the table names, as RULES writes them."""
+    if cell == "nothing of ours":
+        return set()
+    if cell == "infra, and all of `cosmos_batch/` but worker and engines":
+        others = {"cosmos_batch/cli", "cosmos_batch/worker", "cosmos_batch/engines", "lambdas"}
+        return {room.replace("/", ".") for room in RULES.keys() - others}
+    return {f"cosmos_batch.{name.replace('/', '.')}" for name in cell.split(", ")}
 
 
 def test_a_class_name_means_one_class() -> None:

@@ -1,7 +1,8 @@
 """Following the checklists of `docs/architecture.md` in a copy of this repository.
 
 An engine, a parameter and an instance type are added by the files that the page names and by no other; the copy then
-answers with the engine, knows the parameter wherever a caller can set one, and deploys onto the instance type.
+answers with the engine, knows the parameter wherever a caller can set one, and deploys onto the instance type, which
+is also made a default fallback of a pipeline.
 """
 
 import json
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.timeout(900)  # a cloud is started and deployed to, bes
 
 REGISTRY, ENGINE = "cosmos_batch/catalogue/engines.py", "cosmos_batch/engines/reasoner/echo.py"
 PARAMETERS, OPTIONS = "cosmos_batch/contract/parameters.py", "cosmos_batch/cli/options.py"
-HARDWARE = "cosmos_batch/catalogue/hardware.py"
+HARDWARE, PIPELINES = "cosmos_batch/catalogue/hardware.py", "cosmos_batch/catalogue/pipelines.py"
 
 ROW = """
     RegisteredEngine(
@@ -71,6 +72,9 @@ OPTION = """
 INSTANCE_TYPE = """
     "g6e.8xlarge": InstanceType("L40S", 1, 32, 256, 4.529),
 """
+FALLBACK = """
+        fallback_instance_types=("g6e.8xlarge",),
+"""
 
 
 def insert(file: Path, anchor: str, lines: str) -> None:
@@ -96,10 +100,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     insert(folder / PARAMETERS, "class Parameters(Model):\n", "    # The new field.\n" + FIELD.lstrip("\n"))
     insert(folder / OPTIONS, "REASONER_OPTIONS = (\n", OPTION)
     insert(folder / HARDWARE, "INSTANCE_TYPES = {\n", INSTANCE_TYPE)
+    insert(folder / PIPELINES, '        instance_types=("g6e.12xlarge", "g5.12xlarge"),\n', FALLBACK)
     model = folder.parent / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    entry = {"enabled": True, "engine": "echo", "model": str(model), "instanceTypes": ["g6e.8xlarge"]}
+    entry = {"enabled": True, "engine": "echo", "model": str(model)}
     block = {"enabled": True, "useCodeBuild": False, "modelsReason": {"reason2B": entry}}
     (folder / "config.json").write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}}}))
     make_environment(folder)
@@ -138,7 +143,7 @@ def checklist(title: str) -> str:
     [
         ("To add a reasoner engine", [REGISTRY, ENGINE]),
         ("To add a parameter or metadata key that a caller can set", [PARAMETERS, OPTIONS]),
-        ("To add an instance type", [HARDWARE]),
+        ("To add an instance type", [HARDWARE, PIPELINES]),
     ],
 )
 def test_each_file_that_had_to_be_changed_is_in_its_checklist(title: str, files: list[str]) -> None:
@@ -161,10 +166,10 @@ def test_the_new_parameter_has_a_metadata_key_and_stands_in_the_pages(copy: Path
     assert "| `echoes` |" in (copy / "docs" / "reasoner.md").read_text(encoding="utf-8")
 
 
-def test_workers_are_deployed_onto_the_new_instance_type(copy: Path) -> None:
+def test_the_new_instance_type_is_a_fallback_onto_which_workers_are_deployed(copy: Path) -> None:
     run(copy, "app.py")
     [template] = (copy / "cdk.out").glob("*-Pipelines.template.json")
     resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
     environments = [resource for resource in resources if resource["Type"] == "AWS::Batch::ComputeEnvironment"]
     types = [environment["Properties"]["ComputeResources"]["InstanceTypes"] for environment in environments]
-    assert ["g6e.8xlarge"] in types
+    assert types == [["g6e.12xlarge"], ["g5.12xlarge"], ["g6e.8xlarge"]]
