@@ -6,8 +6,7 @@ out frames that are neither wanted nor referred to.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import av
@@ -16,18 +15,15 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
+from cosmos_batch.media.decoded_parts import DecodedParts
 from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
-from cosmos_batch.media.timeline import Cut, Timeline
+from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 
 # If the frame that comes is this much later than the wanted one, frames between them could not be decoded.
 _HOLE_SECONDS = 1.0
-_CLOCK_ROUNDING = 1e-4  # seconds
 _QUARTER_TURN = 90  # degrees
-_MISSING_SECONDS = 0.2  # a gap this much longer than the gaps in the file's index shows that frames were not decoded
-_GAPS_LISTED = 5
-_NOTED_SKIP_SECONDS = 1.0
 _REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than they are presented
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 # H.264 says of each frame whether any other refers to it. H.265 says it only of frames of the same temporal layer.
@@ -142,7 +138,7 @@ def sample_times(cut: Cut, fps: float, min_frames: int, max_frames: int) -> list
 
 
 def _frame_count(cut: Cut, fps: float) -> int:
-    return int(cut.duration * fps + _CLOCK_ROUNDING)
+    return int(cut.duration * fps + CLOCK_ROUNDING)
 
 
 def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
@@ -153,80 +149,6 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
         f"{cut.duration:.1f} s of video at {fps:g} frames a second are more than the {max_frames} frames that the "
         f"model can take with this question: {max_frames / cut.duration:.3g} a second fit."
     )
-
-
-@dataclass
-class DecodedParts:
-    """The parts of a video that were decoded on the way to the sampled frames.
-
-    Attributes
-    ----------
-    stretches
-        For each part that was decoded without a seek, the presentation times of its frames, in seconds from the first
-        frame of the video. The first part begins at 0, even if its first frame comes later.
-    skipped
-        Seconds of video that were not decoded.
-    """
-
-    stretches: list[list[float]] = field(default_factory=lambda: [[0.0]])
-    skipped: float = 0.0
-
-    def most_left_out(self, timeline: Timeline) -> int:
-        """Return how many frames in a row were not decoded, at most, within a stretch."""
-        places = [np.searchsorted(timeline.times, np.sort(stretch) - _CLOCK_ROUNDING) for stretch in self.stretches]
-        return max((int(np.diff(place).max(initial=1)) - 1 for place in places), default=0)
-
-    def seek(self, skipped: float) -> None:
-        """Begin a new stretch, after `skipped` seconds of the sampled part that are not decoded.
-
-        Its beginning is known only with its first frame, because an index may name the wrong key frame.
-        """
-        self.skipped += skipped
-        self.stretches.append([])
-
-    def record(self, frames: Iterator[av.VideoFrame], timeline: Timeline) -> Iterator[av.VideoFrame]:
-        """Yield the same frames, and record their times."""
-        stretch = self.stretches[-1]
-        for frame in frames:
-            stretch.append(_time(frame, timeline))
-            yield frame
-
-    def notes(self, timeline: Timeline) -> list[str]:
-        """Return notes for the reader of the result: that frames are damaged, or that stretches were not decoded.
-
-        Damage is noted between the sampled frames too, so that it does not depend on which frames were sampled.
-        """
-        notes = []
-        if gaps := [gap for stretch in self.stretches for gap in _gaps(stretch, timeline)]:
-            places = ", ".join(f"{seconds:.1f} s" for seconds in gaps[:_GAPS_LISTED])
-            more = f" and {len(gaps) - _GAPS_LISTED} more" if len(gaps) > _GAPS_LISTED else ""
-            notes.append(f"The video is damaged: frames after {places}{more} cannot be decoded, and were not seen.")
-        return notes + self.skipped_notes()
-
-    def skipped_notes(self) -> list[str]:
-        """Return notes for the reader of the result: that stretches were not decoded."""
-        if self.skipped < _NOTED_SKIP_SECONDS:
-            return []
-        return [
-            f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
-            "damaged, that was not noticed."
-        ]
-
-
-def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
-    """Return the times of decoded frames after which frames are missing: where the next one comes too late.
-
-    The times are sorted first, because a decoder may give frames of an AVI each other's times.
-    """
-    gaps = []
-    for before, after in pairwise(sorted(decoded)):
-        first = int(np.searchsorted(timeline.times, before + _CLOCK_ROUNDING))
-        beyond = int(np.searchsorted(timeline.times, after - _CLOCK_ROUNDING))
-        if first < beyond:
-            longest = float(np.max(np.diff([before, *timeline.times[first:beyond], after])))
-            if after - before > longest + _MISSING_SECONDS:
-                gaps.append(before)
-    return gaps
 
 
 @dataclass(frozen=True)
@@ -254,7 +176,7 @@ class Shortcuts:
             if packet.pts is None or packet.time_base is None:
                 return False
             seconds = float(packet.pts * packet.time_base) - timeline.start
-            return bool(np.abs(times - seconds).min() > _CLOCK_ROUNDING)
+            return bool(np.abs(times - seconds).min() > CLOCK_ROUNDING)
 
         return is_unneeded
 
@@ -321,15 +243,15 @@ def decode_at_times(
             _seek(container, stream, timeline.start + key)
             parts.seek(0.0 if seconds == wanted[0] else key - timeline.after(at))
             decoded = parts.record(decode(container, stream, check, unneeded), timeline)
-        frame = next((frame for frame in decoded if _time(frame, timeline) >= seconds - _CLOCK_ROUNDING), None)
-        exact = frame is not None and _time(frame, timeline) <= seconds + _CLOCK_ROUNDING
+        frame = next((frame for frame in decoded if timeline.seconds_of(frame) >= seconds - CLOCK_ROUNDING), None)
+        exact = frame is not None and timeline.seconds_of(frame) <= seconds + CLOCK_ROUNDING
         if not exact and (unneeded or (seeks and shortcuts.seeks)):
             raise _ShortcutFailed
-        if frame is None or _time(frame, timeline) > seconds + _HOLE_SECONDS:
+        if frame is None or timeline.seconds_of(frame) > seconds + _HOLE_SECONDS:
             raise unusable_file(
                 f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s."
             )
-        at = _time(frame, timeline)
+        at = timeline.seconds_of(frame)
         yield frame
 
 
@@ -344,10 +266,6 @@ def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> Non
     if stream.time_base is not None:
         with suppress(av.FFmpegError):
             container.seek(round(seconds / stream.time_base), stream=stream)
-
-
-def _time(frame: av.VideoFrame, timeline: Timeline) -> float:
-    return (frame.time or 0.0) - timeline.start
 
 
 def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> Iterator[np.ndarray]:

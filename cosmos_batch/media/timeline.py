@@ -11,6 +11,7 @@ from av.video.stream import VideoStream
 from cosmos_batch.media.decoding import with_time_limit
 from cosmos_batch.media.errors import unusable_file
 
+CLOCK_ROUNDING = 1e-4  # seconds by which two times of one frame may differ
 # Nine hours at 60 frames a second. It bounds the memory of a timeline, and the time that a hostile file can cost.
 FRAME_LIMIT = 2_000_000
 DURATION_LIMIT = 24 * 3600  # seconds: a camera's day
@@ -52,6 +53,10 @@ class Timeline:
     def fps(self) -> float:
         """Return the average number of frames per second."""
         return len(self.times) / self.duration
+
+    def seconds_of(self, frame: av.VideoFrame) -> float:
+        """Return when a decoded frame is presented, in seconds from the first frame of the video."""
+        return (frame.time or 0.0) - self.start
 
     def key_before(self, seconds: float) -> float:
         """Return the time of the last key frame at `seconds` or earlier; 0 if there is none."""

@@ -105,8 +105,9 @@ def mp4_with_a_hole(folder: Path, start: float, end: float) -> Path:
     path = video(folder / "hole.mp4", codec_options={"g": "1"})
     data = bytearray(path.read_bytes())
     with av.open(str(path)) as container:
-        packets = [packet for packet in container.demux(video=0) if packet.pts is not None]
-        for packet in packets:
+        for packet in container.demux(video=0):
+            if packet.pts is None or packet.time_base is None or packet.pos is None:
+                continue
             if start <= float(packet.pts * packet.time_base) < end:
                 data[packet.pos : packet.pos + packet.size] = bytes(packet.size)
     path.write_bytes(data)
