@@ -6,6 +6,7 @@ Usage: `python -m benchmarks.runs_cost`, which counts the calls of files that ha
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 from benchmarks.measurement import Measurement
 from benchmarks.results import kept, measured
@@ -15,19 +16,20 @@ from cosmos_batch.catalogue.prices import MILLION, PRICES
 from tests.support.deployed_app import wait_for
 
 FILES = 100
+COUNTED_RUN, SINGLE_FILES = "runs-items-1000", "runs-single-files"
 GOAL_DOLLARS = 20.0  # the most that a million items of a run may cost
 _S3_PUTS = ("PutObject", "CopyObject", "ListBucket", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload")
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 _GROUPED = ("SendMessageBatch", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteMessageBatch")
 _FREE = ("batch", "ssm", "lambda", "stepfunctions", "ec2", "cloudwatch", "codebuild", "secretsmanager", "iam", "sts")
-SMALLER = "runs-items-500"  # a run after documents were kept from the queue of `upload`, and sent jobs noted
 _NUDGES = "Scale"  # this function, and `Upload`, is invoked by a queue that Lambda polls
 
 
-def priced_units(raw: Mapping[str, object], documents: int) -> dict[str, float]:
-    """Return how much of each priced unit was used. `raw` is a `Bill`; the documents lie in asset buckets.
+def priced_units(raw: Mapping[str, object], objects: int, queued: int = 0) -> dict[str, float]:
+    """Return how much of each priced unit was used. `raw` is a `Bill`.
 
-    S3 sends an event for each object in an asset bucket to EventBridge, which puts it on the queue of `upload`.
+    S3 sends an event to EventBridge for each of the `objects` that came into asset buckets, documents included.
+    EventBridge puts those of files, `queued`, on the queue of `upload`.
     """
     units: defaultdict[str, float] = defaultdict(float)
     for call, number in _mapping(raw["units"]).items():
@@ -38,8 +40,8 @@ def priced_units(raw: Mapping[str, object], documents: int) -> dict[str, float]:
     for name, number in _mapping(raw["functions"]).items():
         units["lambda.gb_second" if name.endswith("GB-seconds") else "lambda.request"] += number
     polled = sum(_mapping(raw["functions"]).get(f"{name} requests", 0) for name in ("Upload", _NUDGES))
-    units["events.published"] += documents
-    units["sqs.request"] += documents + 2 * polled
+    units["events.published"] += objects
+    units["sqs.request"] += queued + 2 * polled
     units["states.transition"] = float(str(raw["transitions"]))
     units["logs.ingested"] = float(str(raw["log_bytes"])) / 1e9
     return dict(units)
@@ -66,18 +68,31 @@ def per_million(units: Mapping[str, float], items: int) -> dict[str, tuple[float
     return dict(sorted(rows.items(), key=lambda row: -row[1][1]))
 
 
-def run_rows(name: str = "runs-items") -> dict[str, tuple[float, float]]:
-    """Return `per_million` of a measured run."""
-    rows = {row.name: row for row in kept(name).measured}
-    [table] = [row.raw["table"] for row in rows.values() if "table" in row.raw]
-    [counted] = [row.raw for row in rows.values() if "units" in row.raw]
-    return per_million(priced_units(counted, table["documents"]), counted["items"])
+def run_rows() -> dict[str, tuple[float, float]]:
+    """Return `per_million` of the measured run."""
+    counted = _counted(COUNTED_RUN)
+    [table] = [row.raw["table"] for row in kept(COUNTED_RUN).measured if "table" in row.raw]
+    return per_million(priced_units(counted, objects=table["documents"]), counted["items"])
 
 
 def single_rows() -> dict[str, tuple[float, float]]:
     """Return `per_million` of files that have an execution each."""
-    [row] = kept("runs-single-files").measured
-    return per_million(priced_units(row.raw, row.raw["items"]), row.raw["items"])
+    return _per_million_files(_counted(SINGLE_FILES))
+
+
+def counted_items() -> int:
+    """Return how many items the measured run had."""
+    return int(_counted(COUNTED_RUN)["items"])
+
+
+def _counted(name: str) -> dict[str, Any]:
+    [counted] = [row.raw for row in kept(name).measured if "units" in row.raw]
+    return counted
+
+
+def _per_million_files(counted: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    files = int(counted["items"])
+    return per_million(priced_units(counted, objects=2 * files, queued=files), files)
 
 
 def measure(files: int = FILES) -> list[Measurement]:
@@ -87,14 +102,15 @@ def measure(files: int = FILES) -> list[Measurement]:
         before = Bill.read(runs_app.app)
         _answer_files(runs_app, "single", files)
         bill = Bill.read(runs_app.app).since(before)
-    dollars = sum(price for _, price in per_million(priced_units(vars(bill), files), files).values())
+    counted = {"items": files, **vars(bill)}
+    dollars = sum(price for _, price in _per_million_files(counted).values())
     return [
         Measurement(
             name=f"{files} files with an execution each",
             value=f"${dollars:.2f} for a million, without GPUs",
             limit="none",
             met=True,
-            raw={"items": files, **vars(bill)},
+            raw=counted,
         )
     ]
 
@@ -121,7 +137,7 @@ def _mapping(value: object) -> Mapping[str, float]:
 def main() -> int:
     """Count, print and store."""
     results = measured(measure)
-    results.keep("runs-single-files")
+    results.keep(SINGLE_FILES)
     print(results.measured[0].value)
     return 0
 

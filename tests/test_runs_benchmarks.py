@@ -1,15 +1,19 @@
 """The benchmarks of runs: a scaled-down simulation, the prices of calls, and what counts as exact."""
 
+from pathlib import Path
+
 import pytest
 
+from benchmarks.mixed_clips import write_mixed_clips
 from benchmarks.results import kept
-from benchmarks.runs_cost import SMALLER, per_million, price_of, priced_units, run_rows, single_rows
+from benchmarks.runs_cost import GOAL_DOLLARS, per_million, price_of, priced_units, run_rows, single_rows
 from benchmarks.runs_deployment import RunTables
 from benchmarks.runs_simulation import RunOutcome, RunSimulation
 from benchmarks.runs_simulation_plan import compare, pace_of_another_run
 from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, peaks
 from cosmos_batch.catalogue.prices import PRICES
-from cosmos_batch.planning.runs.service_costs import orchestration_dollars
+from cosmos_batch.media.headers import read_header
+from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM, orchestration_dollars
 
 ITEMS, WORKERS = 50_000, 16
 
@@ -41,6 +45,14 @@ def test_the_plan_of_a_simulated_run_is_close_to_what_it_takes(outcome: RunOutco
     assert abs(hours_off) <= PLAN_LIMIT and abs(dollars_off) <= PLAN_LIMIT
 
 
+def test_mixed_clips_have_the_lengths_that_are_returned(tmp_path: Path) -> None:
+    lengths = write_mixed_clips(tmp_path / "clips", 2, seed=3)
+    for name, seconds in lengths.items():
+        with (tmp_path / "clips" / name).open("rb") as file:
+            header = read_header(file)
+        assert header.seconds == pytest.approx(seconds, abs=0.25) and (header.width, header.height) == (128, 96)
+
+
 def test_each_kind_of_call_has_its_price() -> None:
     assert price_of("s3:PutObject") == "s3.put" and price_of("s3:GetObjectVersion") == "s3.get"
     assert price_of("dynamodb:UpdateItem") == "dynamodb.write" and price_of("dynamodb:Query") == "dynamodb.read"
@@ -56,10 +68,11 @@ def test_the_price_of_an_item_is_the_sum_of_its_calls_functions_and_transitions(
         "transitions": 4,
         "log_bytes": 1000,
     }
-    rows = per_million(priced_units(raw, documents=100), items=100)
+    rows = per_million(priced_units(raw, objects=100, queued=50), items=100)
     assert rows["s3.put"] == pytest.approx((2.0, 10.0))
     assert rows["dynamodb.write"] == pytest.approx((3.0, 3 * PRICES["dynamodb.write"].of(1_000_000)))
-    assert rows["sqs.request"][0] == (100 + 100 + 2 * 10) / 100, "events, and polls of the function, are requests too"
+    assert rows["sqs.request"][0] == (100 + 50 + 2 * 10) / 100, "events, and polls of the function, are requests too"
+    assert rows["events.published"][0] == 1.0
     assert rows["lambda.request"][0] == 0.11 and rows["states.transition"][0] == 0.04
     assert next(iter(rows)) == "s3.put", "the dearest comes first"
 
@@ -87,9 +100,18 @@ def test_the_recorded_kills_were_ten_of_all_kinds_and_no_answered_item_was_infer
 
 def test_a_run_costs_a_fraction_of_an_execution_for_each_file() -> None:
     run, single = (sum(dollars for _, dollars in rows().values()) for rows in (run_rows, single_rows))
+    assert run <= GOAL_DOLLARS
     assert run < single / 5
 
 
-def test_the_plan_of_a_run_says_what_was_counted() -> None:
-    counted = sum(dollars for _, dollars in run_rows(SMALLER).values())
-    assert orchestration_dollars(1_000_000, 4000, table_only=False) == pytest.approx(counted, rel=0.05)
+def test_the_plan_of_a_run_multiplies_the_units_that_were_counted() -> None:
+    counted = {name: units for name, (units, _) in run_rows().items()}
+    assert {*UNITS_PER_ITEM} == {*counted}
+    assert pytest.approx(counted, rel=0.01) == UNITS_PER_ITEM
+    dollars = sum(dollars for _, dollars in run_rows().values())
+    assert orchestration_dollars(1_000_000, table_only=False) == pytest.approx(dollars, rel=0.01)
+
+
+def test_a_run_without_documents_saves_their_writes_and_events() -> None:
+    saved = orchestration_dollars(1_000_000, table_only=False) - orchestration_dollars(1_000_000, table_only=True)
+    assert saved == pytest.approx(PRICES["s3.put"].of(1_000_000) + PRICES["events.published"].of(1_000_000))

@@ -17,11 +17,7 @@ from cosmos_batch.planning.pace import typical_weight, weight_of_generation
 from cosmos_batch.planning.runs.estimate import PipelineEstimate, RunEstimate, estimate_pipeline, mean_and_error
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.question_work import ProbedMedia, media_tokens, work_of_question
-from cosmos_batch.planning.runs.service_costs import (
-    orchestration_dollars,
-    shards_of_items,
-    storage_dollars_per_month,
-)
+from cosmos_batch.planning.runs.service_costs import orchestration_dollars, storage_dollars_per_month
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,6 @@ def estimate_run(
         left = max(0, counted.items - before.items[pipeline.id])
         parts.append(estimate_pipeline(facts, left, work, spec.workers))
     items = counted.items * len(parts)
-    shards = shards_of_items(counted.items) * len(parts)
     input_counts, uploads = counted.input_counts, counted.uploads
     estimate = RunEstimate(
         files=input_counts.read,
@@ -79,7 +74,7 @@ def estimate_run(
         pipelines=parts,
         gpu_dollars=sum(part.gpu_dollars for part in parts),
         starting_dollars=sum(part.starting_dollars for part in parts),
-        orchestration_dollars=orchestration_dollars(items, shards, spec.request.table_only),
+        orchestration_dollars=orchestration_dollars(items, spec.request.table_only),
         storage_dollars_per_month=storage_dollars_per_month(items, uploads.bytes),
         hours=max(part.hours for part in parts),
         hours_with_workers=max(part.hours_with_workers or 0.0 for part in parts) if spec.workers else None,

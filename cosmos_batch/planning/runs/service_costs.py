@@ -1,38 +1,33 @@
 """Compute what AWS's services around the GPUs cost for the items of a run, by how often each is called.
 
-The counts are those of `benchmarks/runs_items.py` on the local cloud (docs/benchmarks.md).
+The counts are those of `benchmarks/runs_items.py`: a run of 1,000 items on the local cloud (docs/benchmarks.md).
 """
 
 from cosmos_batch.catalogue.prices import PRICES
-from cosmos_batch.contract.runs import SHARD_ITEMS
 
-# By the name of the price: units for each item, and for each shard.
-_PER_ITEM = {
-    "s3.put": 2.0,  # the document in the state bucket, and its copy beside the file
-    "s3.get": 3.0,  # HEAD when it is planned, GET by the worker, GET of the document for the table
-    "events.published": 1.0,  # S3's event of the document
-    "dynamodb.write": 9.0,  # the job's row, its document's key, its sending, attempt and end, and the shard's count
-    "dynamodb.read": 3.1,
-    "sqs.request": 2.6,  # received and deleted by the worker, and the event of an object
-    "sqs.fair": 1.6,
-    "lambda.gb_second": 0.04,
-    "logs.ingested": 0.25e-6,
+# By the name of the price, the units for each item. What is spent once for a shard of 250 items is contained.
+UNITS_PER_ITEM = {
+    "dynamodb.write": 11.05,
+    "s3.put": 1.003,
+    "events.published": 0.991,
+    "sqs.request": 2.031,
+    "s3.get": 2.015,
+    "lambda.gb_second": 0.05892,
+    "dynamodb.read": 5.082,
+    "states.transition": 0.019,
+    "sqs.fair": 2.014,
+    "logs.ingested": 2.552e-07,
+    "lambda.request": 0.015,
 }
-_PER_SHARD = {"s3.put": 6.0, "s3.get": 3.0, "lambda.request": 3.0, "states.transition": 4.0, "dynamodb.write": 10.0}
+_OF_A_DOCUMENT = ("s3.put", "events.published")  # one unit of each
 
 DOCUMENT_BYTES = 4_000  # the size of a document together with its lines in the run's table
 
 
-def orchestration_dollars(items: int, shards: int, table_only: bool) -> float:
+def orchestration_dollars(items: int, table_only: bool) -> float:
     """Return what S3, DynamoDB, SQS, Lambda, Step Functions and logs cost for so many items."""
-    per_item = {**_PER_ITEM, "s3.put": 1.0, "events.published": 0.0} if table_only else _PER_ITEM
-    of_items = sum(PRICES[name].of(units * items) for name, units in per_item.items())
-    return of_items + sum(PRICES[name].of(units * shards) for name, units in _PER_SHARD.items())
-
-
-def shards_of_items(items: int) -> int:
-    """Return how many shards so many items of one pipeline become."""
-    return -(-items // SHARD_ITEMS)
+    saved = _OF_A_DOCUMENT if table_only else ()
+    return sum(PRICES[name].of((units - (name in saved)) * items) for name, units in UNITS_PER_ITEM.items())
 
 
 def storage_dollars_per_month(items: int, uploaded_bytes: int) -> float:
