@@ -1,24 +1,33 @@
 import { useEffect, useRef, useState } from "react";
-import { messageOf } from "./api";
+import { messageOf, usePolled } from "./api";
 import { isVideo, PlayInStep, Thumbnail } from "./in_step";
 import type { Source } from "./source";
 import { EVERYTHING, type Row } from "./types";
 
 const CELLS = 100;
+const READING = 500; // milliseconds between two looks, while the run is read
 
 // The items of a sweep: a row for each file and prompt, a column for each seed. Videos are played in step.
 export function ContactSheet({ source, base }: { source: Source; base: string }) {
   const [rows, setRows] = useState<Row[] | null>(null);
   const [problem, setProblem] = useState("");
   const sheet = useRef<HTMLTableElement>(null);
+  const { value: state } = usePolled(
+    base,
+    () => source.state(),
+    (found) => (found.done ? null : READING),
+  );
+  const version = state?.version;
   useEffect(() => {
     const abort = new AbortController();
     source.rows({ ...EVERYTHING, sort: "name" }, 0, CELLS, abort.signal).then(
       (found) => setRows(found.rows),
-      (caught: unknown) => setProblem(messageOf(caught)),
+      (caught: unknown) => {
+        if (!abort.signal.aborted) setProblem(messageOf(caught));
+      },
     );
     return () => abort.abort();
-  }, [source]);
+  }, [source, version]);
   if (problem) return <p>{problem}</p>;
   const variants = (rows ?? []).filter((row) => row.variant);
   const lines = [...new Set(variants.map(lineOf))].sort();
