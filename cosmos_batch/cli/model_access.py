@@ -111,3 +111,16 @@ def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
         )
     if failures:
         raise failures[0]
+
+
+def check_server(url: str) -> None:
+    """Raise CliError within ten seconds where no server answers at the address of an endpoint. A person is waiting.
+
+    A worker would ask it again until the job's deadline. An error of HTTP is an answer too: the worker tells it.
+    """
+    import httpx2
+
+    try:
+        httpx2.get(f"{url}/models", timeout=HUB_SECONDS)
+    except httpx2.TransportError as error:
+        raise CliError(f"No server answers at {url}: {error}.", "Start it, or correct --endpoint.") from error

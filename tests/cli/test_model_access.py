@@ -1,12 +1,16 @@
 """A model that is not available is reported within ten seconds, before anything is started for it."""
 
+import socket
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.cli import configuration, local_deployment, model_access
+from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.model_access import check_server
 from cosmos_batch.planning.configuration import load_config
 from tests.support.model_hub import Hub
 
@@ -60,3 +64,13 @@ def test_a_folder_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     pipeline = configuration.enabled_pipeline(config, None).pipeline
     path = configuration.with_entry(pipeline, {"model": str(tmp_path / "model")})
     model_access.check_access(path, configuration.enabled_pipeline(load_config(path), None))
+
+
+def test_a_server_that_does_not_answer_ends_the_command_and_one_that_refuses_does_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    with pytest.raises(CliError, match=f"No server answers at http://127.0.0.1:{free}/v1"):
+        check_server(f"http://127.0.0.1:{free}/v1")
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # answers each GET with 501
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        check_server(f"http://127.0.0.1:{server.server_port}/v1")

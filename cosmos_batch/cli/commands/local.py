@@ -49,7 +49,7 @@ def up(export: bool) -> int:
 @command.command("start", cls=CosmosCommand, examples=['eval "$(cosmos-batch local start --export)"'])
 @option("--export", is_flag=True, help=EXPORT_HELP)
 def start(export: bool) -> int:
-    """Start a simulated AWS with nothing in it on this machine, for `npx cdk deploy`."""
+    """Start an empty simulated AWS, for `npx cdk deploy`."""
     cloud = LocalCloud.find(default_home()) or start_cloud()
     _point_at(cloud, "start", export)
     return 0
@@ -88,8 +88,8 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
             f"The jobs and runs of the local cloud cannot be kept: {error}. It goes on running.",
             "To stop it without them: cosmos-batch local down --discard",
         ) from error
-    note = f" Its jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
-    return note + (f" Its runs are kept ({runs}): cosmos-batch runs list" if runs else "")
+    note = f"\nIts jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
+    return note + (f"\nIts runs are kept ({runs}): cosmos-batch runs list" if runs else "")
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])

@@ -20,7 +20,7 @@ from cosmos_batch.cli.job_result import JobResult, print_or_save, read_job_resul
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.messages import warn
-from cosmos_batch.cli.model_access import accessible_config, check_access
+from cosmos_batch.cli.model_access import accessible_config, check_access, check_server
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 from cosmos_batch.cli.own_cloud_checks import refuse_before_own_cloud
@@ -151,6 +151,8 @@ def _config_file(
     if not changes:
         return accessible_config([chosen])
     path = configuration.with_entry(chosen.pipeline, changes)
+    if "endpoint" in changes:
+        check_server(changes["endpoint"]["url"])
     check_access(path, configuration.enabled_pipeline(load_config(path), chosen.pipeline.id))
     return path
 

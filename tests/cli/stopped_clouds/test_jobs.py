@@ -26,7 +26,7 @@ def test_jobs_and_documents_outlive_their_cloud(
     cloud: Cloud, job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["local", "down"]) == 0 and cloud.stopped
-    assert capsys.readouterr().out == "Stopped. Its jobs are kept (2): cosmos-batch status\n"
+    assert capsys.readouterr().out == "Stopped.\nIts jobs are kept (2): cosmos-batch status\n"
     assert main(["status", "--json"]) == 0
     jobs = {line["id"]: line for line in json.loads(capsys.readouterr().out)}
     assert {name: line["state"] for name, line in jobs.items()} == {job.job_id: "SUCCEEDED", "running": "CANCELLED"}

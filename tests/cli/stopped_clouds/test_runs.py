@@ -39,7 +39,7 @@ def ended_runs(deployment: Deployment, cloud: Cloud) -> None:
 def stopped(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> Cloud:
     """Provide the cloud after `local down`."""
     assert main(["local", "down"]) == 0
-    assert capsys.readouterr().out == "Stopped. Its runs are kept (2): cosmos-batch runs list\n"
+    assert capsys.readouterr().out == "Stopped.\nIts runs are kept (2): cosmos-batch runs list\n"
     return cloud
 
 
