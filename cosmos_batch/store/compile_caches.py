@@ -116,7 +116,7 @@ class CompileCaches:
         if not listed:
             raise FileNotFoundError(key)
         if listed[0]["Size"] > SIZE_LIMIT:
-            raise UnusableArchiveError(f"it has {listed[0]['Size']:,} bytes")
+            raise UnusableArchiveError(f"it has {listed[0]['Size']:,} bytes, more than the limit of {SIZE_LIMIT:,}")
         self._s3.download_file(self._bucket, key, str(target))
 
 

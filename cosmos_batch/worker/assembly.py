@@ -15,7 +15,7 @@ from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import Committer
 from cosmos_batch.worker.credentials import EndpointKey, HubToken
-from cosmos_batch.worker.inference import Inference, Slots
+from cosmos_batch.worker.inference import Inference, JobsInHand
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.loop import WorkerLoop
 from cosmos_batch.worker.model_copies import EndpointModel, GuardrailModels, PinnedModelStore
@@ -54,7 +54,7 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
         callers=callers,
         queue=queue,
         model=model,
-        slots=Slots(1 if engine.concurrency == 1 else 2 * engine.concurrency),
+        jobs_in_hand=JobsInHand(1 if engine.concurrency == 1 else 2 * engine.concurrency),
         inference=Inference(environment, engine, jobs, callers),
         endings=AttemptEndings(environment, jobs, callers, queue, committer, model),
         upsampler=_upsampler(environment, clients),

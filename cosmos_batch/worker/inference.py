@@ -1,7 +1,7 @@
 """Control how jobs share the engine: which are in the worker together, and one job's time in the engine.
 
-A worker has two limits. `Slots` limits the jobs in hand, which fetch their files or store their results while others
-are in the engine, and lets a suspect job run alone. `Inference` limits the jobs in the engine to its `concurrency`.
+A worker has two limits. `JobsInHand` limits how many jobs fetch their files or store their results while others are in
+the engine, and lets a suspect job run alone. `Inference` limits the jobs in the engine to its `concurrency`.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ class TaskGoneError(Exception):
     """Nobody waits for the job any more, or its deadline has passed, while it was in hand."""
 
 
-class Slots:
-    """A lock with two ways in: shared by up to `size` holders, or exclusive. A waiting exclusive holder goes first."""
+class JobsInHand:
+    """A semaphore for `size` holders that one holder may take as a whole; a waiting exclusive holder goes first."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -52,15 +52,15 @@ class Slots:
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def place(self, alone: bool) -> AsyncIterator[None]:
-        """Hold one slot, or all of them if `alone`."""
-        await (self._enter_alone() if alone else self._enter())
+    async def enter(self, alone: bool) -> AsyncIterator[None]:
+        """Hold one place, or all of them if `alone`."""
+        await (self._enter_alone() if alone else self._enter_shared())
         try:
             yield
         finally:
             await asyncio.shield(self._leave(alone))
 
-    async def _enter(self) -> None:
+    async def _enter_shared(self) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._alone and not self._want_alone and self._taken < self._size)
             self._taken += 1
@@ -95,7 +95,7 @@ class Inference:
 
     def __post_init__(self) -> None:
         self._shares = EngineShares()
-        self._places = asyncio.Semaphore(self.engine.concurrency)
+        self._engine_slots = asyncio.Semaphore(self.engine.concurrency)
 
     async def infer(self, attempt: JobAttempt, job: Job, workdir: Path) -> Answer | GeneratorOutput:
         """Return what the engine answers to a prepared job, or which files it made in `workdir`.
@@ -115,13 +115,13 @@ class Inference:
         return await _unless_gone(self._in_engine(attempt, job, workdir), gone)
 
     async def _in_engine(self, attempt: JobAttempt, job: Job, workdir: Path) -> Answer | GeneratorOutput:
-        """Wait for a place in the engine and hold it for the inference alone.
+        """Wait for a slot of the engine and hold it for the inference alone.
 
-        Other jobs can have the place while this one's files and prompt are fetched before, and while its output is
+        Other jobs can have the slot while this one's files and prompt are fetched before, and while its output is
         checked and stored after.
         """
         limit = self.environment.worker.attempt_limit_hours * 3600
-        async with self._places:
+        async with self._engine_slots:
             attempt.phase, attempt.inferring_since = AttemptPhase.INFERRING, time.monotonic()
             reporting = asyncio.create_task(_report_steps(self.engine, self.jobs, job.job_id, attempt.attempt_id))
             entered = self._shares.enter()

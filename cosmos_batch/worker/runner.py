@@ -25,7 +25,7 @@ from cosmos_batch.worker.attempt_endings import AttemptEndings
 from cosmos_batch.worker.callers import Callers, latest_deadline
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.commit import not_stored
-from cosmos_batch.worker.inference import Inference, Slots, TaskGoneError
+from cosmos_batch.worker.inference import Inference, JobsInHand, TaskGoneError
 from cosmos_batch.worker.inputs import prepare, wait_for_disk
 from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt, stage_reached
 from cosmos_batch.worker.job_limits import refusal, timed_out
@@ -62,7 +62,7 @@ class Runner:
     callers: Callers
     queue: Queue
     model: ResidentModel
-    slots: Slots
+    jobs_in_hand: JobsInHand
     inference: Inference
     endings: AttemptEndings
     upsampler: Upsampler | None = None
@@ -203,7 +203,7 @@ class Runner:
 
     async def _serve(self, attempt: JobAttempt, alone: bool) -> AttemptEnd:
         with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
-            async with self.slots.place(alone):
+            async with self.jobs_in_hand.enter(alone):
                 if not self.model.is_loaded:  # a renewal failed while this job waited for its slot
                     await self.endings.give_back(attempt)
                     return AttemptEnd.NOT_DECIDED
@@ -249,7 +249,7 @@ class Runner:
         """
         if not self.model.too_old_for(attempt.job):
             return
-        async with self.slots.place(alone=True):
+        async with self.jobs_in_hand.enter(alone=True):
             try:
                 await self.model.renew(attempt.job)
             except Failure as failure:

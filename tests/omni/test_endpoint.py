@@ -67,5 +67,5 @@ def test_endpoint_generates_each_kind_of_request(
 
 
 def test_endpoint_without_the_model_is_refused(url: str, tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="has no model 'nvidia/Cosmos3-Super'; there: cosmos"):
+    with pytest.raises(Failure, match=r"has no model 'nvidia/Cosmos3-Super'\. It serves: cosmos"):
         OmniEndpointEngine(Endpoint(url=url, model="nvidia/Cosmos3-Super"), lambda: None).load(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.worker import runner
-from cosmos_batch.worker.inference import Slots
+from cosmos_batch.worker.inference import JobsInHand
 from tests.worker.conftest import Bench
 from tests.worker.engines import PATIENCE, Counting, until
 
@@ -81,37 +81,40 @@ def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, place
     assert len(bench.stepfunctions.calls_of("success")) == 6 and engine.most <= places
 
 
-def test_an_exclusive_slot_waits_for_holders_and_goes_before_later_holders() -> None:
+def test_an_exclusive_holder_waits_for_holders_and_goes_before_later_holders() -> None:
     order: list[str] = []
 
-    async def use(slots: Slots, name: str, alone: bool, seconds: float) -> None:
-        async with slots.place(alone):
+    async def use(jobs: JobsInHand, name: str, alone: bool, seconds: float) -> None:
+        async with jobs.enter(alone):
             order.append(f"+{name}")
             await asyncio.sleep(seconds)
             order.append(f"-{name}")
 
     async def scene() -> None:
-        slots = Slots(2)
-        tasks = [asyncio.create_task(use(slots, "a", False, 0.05)), asyncio.create_task(use(slots, "b", False, 0.02))]
+        jobs = JobsInHand(2)
+        tasks = [
+            asyncio.create_task(use(jobs, "a", False, 0.05)),
+            asyncio.create_task(use(jobs, "b", False, 0.02)),
+        ]
         await asyncio.sleep(0.01)
-        tasks.append(asyncio.create_task(use(slots, "solo", True, 0.02)))
+        tasks.append(asyncio.create_task(use(jobs, "solo", True, 0.02)))
         await asyncio.sleep(0)
-        tasks.append(asyncio.create_task(use(slots, "c", False, 0)))
+        tasks.append(asyncio.create_task(use(jobs, "c", False, 0)))
         await asyncio.gather(*tasks)
 
     asyncio.run(scene())
     assert order == ["+a", "+b", "-b", "-a", "+solo", "-solo", "+c", "-c"]
 
 
-def test_a_cancelled_wait_for_an_exclusive_slot_blocks_nobody() -> None:
+def test_a_cancelled_wait_for_an_exclusive_place_blocks_nobody() -> None:
     async def scene() -> bool:
-        slots = Slots(1)
-        async with slots.place(False):
-            waiting = asyncio.create_task(slots.place(True).__aenter__())
+        jobs = JobsInHand(1)
+        async with jobs.enter(False):
+            waiting = asyncio.create_task(jobs.enter(True).__aenter__())
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(PATIENCE), slots.place(False):
+        async with asyncio.timeout(PATIENCE), jobs.enter(False):
             return True
 
     assert asyncio.run(scene())

@@ -35,7 +35,8 @@ def retry_run(
     earlier, codes = stored_run(deployment, run), frozenset(codes)
     count = RetryWriter(earlier, stored_run(deployment, new).run, codes, frozenset(items)).write(max_dollars)
     if not count:
-        raise WrongCall(f"No item of {run} has failed{' so' if codes else ''}.", f"cosmos-batch runs show {run}")
+        choice = f"No failed item of {run} matches --code {', '.join(sorted(codes))}."
+        raise WrongCall(choice if codes else f"No item of {run} has failed.", f"cosmos-batch runs show {run}")
     begin_run(deployment, new)
     return new, count
 

@@ -172,7 +172,7 @@ def _view(checkpoint: Path, scratch: Path) -> str:
 def _parallelism(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the framework's settings for sharing a job among GPUs.
 
-    If it shards the weights, it does so over all processes, which then share each job too.
+    With `--tp` above 1, its preset for latency shards the weights over all processes, which then share each job too.
     """
     if arguments.tp > 1:
         return {"parallelism_preset": "latency"}

@@ -83,7 +83,9 @@ class RemoteServer:
         try:
             return {str(model["id"]): model.get("max_model_len") for model in response.json()["data"]}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise Failure("ModelUnavailable", f"{self._url('models')} gives no list.", _OTHER_PROTOCOL) from error
+            raise Failure(
+                "ModelUnavailable", f"{self._url('models')} did not return a list of models.", _OTHER_PROTOCOL
+            ) from error
 
     def choose(self, models: list[str]) -> str:
         """Return the configured model, or the only one. Raises Failure (ModelUnavailable) where there is none."""
@@ -92,11 +94,14 @@ class RemoteServer:
             return str(wanted)
         if wanted is None and len(models) == 1:
             return models[0]
+        if not models:
+            message = f"{self._endpoint.url} serves no model."
+            raise Failure("ModelUnavailable", message, "Load a model in the server, then start again.")
         what = f"has no model {wanted!r}" if wanted is not None else f"has {len(models)} models"
         raise Failure(
             "ModelUnavailable",
-            f"{self._endpoint.url} {what}; there: {', '.join(models) or 'none'}.",
-            "Set endpoint.model to the one that shall answer.",
+            f"{self._endpoint.url} {what}. It serves: {', '.join(models)}.",
+            "Set endpoint.model to the one that is to answer.",
         )
 
     async def send(self, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

@@ -77,7 +77,7 @@ def test_what_failed_with_a_code_is_asked_again(
     ("options", "status", "message"),
     [
         ([], 2, "--failed: everything"),
-        (["--code", "Blocked"], 2, "No item of over has failed so"),
+        (["--code", "Blocked"], 2, "No failed item of over matches --code Blocked."),
         (["--code", "Sloth"], 2, "'Sloth' is not one of"),
         (["--failed", "--name", "over"], 2, "There is a run over already"),
     ],

@@ -26,11 +26,11 @@ def test_the_context_is_the_servers_or_else_the_configured_context(
 @pytest.mark.parametrize(
     ("models", "wanted", "message"),
     [
-        ((200, {"data": [{"id": "a"}, {"id": "b"}]}), None, "has 2 models; there: a, b."),
-        ((200, {"data": [{"id": "a"}]}), "c", "has no model 'c'; there: a."),
-        ((200, {"data": []}), None, "has 0 models; there: none."),
-        ((200, {"hello": 1}), None, "gives no list"),
-        ((200, "<html>"), None, "gives no list"),
+        ((200, {"data": [{"id": "a"}, {"id": "b"}]}), None, "has 2 models. It serves: a, b."),
+        ((200, {"data": [{"id": "a"}]}), "c", "has no model 'c'. It serves: a."),
+        ((200, {"data": []}), None, "serves no model."),
+        ((200, {"hello": 1}), None, "did not return a list of models"),
+        ((200, "<html>"), None, "did not return a list of models"),
         (error(404), None, "does not know what was asked"),
         (error(401), None, "wants an API key"),
     ],
