@@ -202,11 +202,15 @@ OF_FRAMEWORK = {"av", "cv2", "huggingface_hub", "numpy", "packaging", "PIL", "to
 @pytest.mark.parametrize(
     ("image", "modules", "elsewhere"),
     [
-        ("phyai", ["generator.phyai.engine", "generator.phyai.driver"], {"cv2"}),  # of controls: it follows none
+        (
+            "phyai",
+            ["generator.phyai.engine", "generator.phyai.driver"],
+            {"cv2"},
+        ),  # only control videos need it, and this engine follows none
         ("omni", ["generator.vllm_omni.engine"], set()),
         ("diffusers", ["generator.diffusers.engine"], set()),
-        # Our plugin for vLLM, which vLLM alone loads, is in its way.
-        # HEIC is refused there with a message.
+        # The engine's imports reach our plugin for vLLM, which only vLLM loads, and the reader of HEIC files, which are
+        # refused with a message where its library is missing.
         (
             "framework",
             ["generator.cosmos_framework.engine", "cosmos_framework.driver"],

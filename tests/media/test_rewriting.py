@@ -1,4 +1,4 @@
-"""Files that engines' libraries wrote are rewritten in our form."""
+"""Videos that engines wrote get their index first, their exact frame rate and sound as long as the picture."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.mp4 import heard, pictures, read_mp4
 NTSC = Fraction(30000, 1001)
 
 
-def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_000) -> Path:
+def video_of_an_engine(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_000) -> Path:
     """Write a video as engines do: 29.97 cut to 29, the index at the end, sound longer than the picture."""
     with av.open(str(path), "w") as container:
         video: Any = container.add_stream("libx264", rate=fps, options={"preset": "ultrafast"})
@@ -37,9 +37,11 @@ def engines_own(path: Path, fps: int = 29, seconds: float = 2.0, rate: int = 48_
 
 
 @pytest.mark.parametrize("rate", [48_000, 44_100])
-def test_an_engines_file_is_rewritten_in_our_form(tmp_path: Path, rate: int) -> None:
-    source = engines_own(tmp_path / "engine.mp4", rate=rate)
-    assert read_mp4(source).boxes[-1] == "moov" and read_mp4(source).fps == 29, "what is mended here"
+def test_a_video_of_an_engine_has_its_index_first_and_its_exact_frame_rate_when_rewritten(
+    tmp_path: Path, rate: int
+) -> None:
+    source = video_of_an_engine(tmp_path / "engine.mp4", rate=rate)
+    assert read_mp4(source).boxes[-1] == "moov" and read_mp4(source).fps == 29, "the index is last, the frame rate cut"
     rewrite_video(source, tmp_path / "a.mp4", NTSC, sound=True)
     properties = read_mp4(tmp_path / "a.mp4")
     assert (properties.profile, properties.frames, properties.fps, properties.sound) == (
@@ -61,7 +63,7 @@ def test_an_engines_file_is_rewritten_in_our_form(tmp_path: Path, rate: int) -> 
     assert np.argmax(np.abs(np.fft.rfft(samples))) * 48_000 / len(samples) == pytest.approx(440, abs=4)
 
 
-def test_colors_are_kept_where_the_file_has_no_color_tags(tmp_path: Path) -> None:
+def test_colours_are_kept_where_the_file_has_no_colour_tags(tmp_path: Path) -> None:
     colour = (200, 60, 30)
     source = media_files.video(
         tmp_path / "engine.mp4", frames=3, paint=lambda _: np.full((128, 160, 3), colour, np.uint8)
@@ -73,15 +75,15 @@ def test_colors_are_kept_where_the_file_has_no_color_tags(tmp_path: Path) -> Non
 
 
 def test_unrequested_sound_is_left_out(tmp_path: Path) -> None:
-    rewrite_video(engines_own(tmp_path / "engine.mp4"), tmp_path / "a.mp4", NTSC, sound=False)
+    rewrite_video(video_of_an_engine(tmp_path / "engine.mp4"), tmp_path / "a.mp4", NTSC, sound=False)
     assert read_mp4(tmp_path / "a.mp4").sound is None
 
 
 def test_sound_begins_with_the_picture(tmp_path: Path) -> None:
     """An encoder adds about a thousand samples before the first one; they must not be added twice."""
-    properties = read_sound(engines_own(tmp_path / "engine.mp4"))
+    properties = read_sound(video_of_an_engine(tmp_path / "engine.mp4"))
     assert properties is not None
-    assert properties.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "what fills the last packets"
+    assert properties.samples.shape[1] == pytest.approx(2 * 48_000, abs=2048), "the encoder pads its last packets"
     wave = np.sin(2 * np.pi * 440 * np.arange(24_000) / 48_000) / 2
     assert np.corrcoef(properties.samples[0, 4_000:20_000], wave[4_000:20_000])[0, 1] > 0.99
 
@@ -97,13 +99,13 @@ def test_missing_sound_is_refused_by_the_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [media_files.png_named_mp4, media_files.empty, media_files.mp4_with_damage, media_files.mp4_without_index]
 )
-def test_a_file_that_is_no_video_is_the_engines_fault_and_leaves_nothing(tmp_path: Path, make: Any) -> None:
+def test_a_file_that_is_no_video_fails_the_engine_and_writes_no_file(tmp_path: Path, make: Any) -> None:
     with pytest.raises(Failure) as refused:
-        rewrite_video(make(tmp_path), tmp_path / "ours.mp4", NTSC, sound=True)
+        rewrite_video(make(tmp_path), tmp_path / "a.mp4", NTSC, sound=True)
     assert refused.value.error.code == "EngineFailed"
-    assert not (tmp_path / "ours.mp4").exists()
+    assert not (tmp_path / "a.mp4").exists()
 
 
 def test_an_image_is_no_video(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="an image; a video was asked for"):
-        rewrite_video(media_files.image(tmp_path / "a.png"), tmp_path / "ours.mp4", NTSC, sound=False)
+        rewrite_video(media_files.image(tmp_path / "a.png"), tmp_path / "a.mp4", NTSC, sound=False)

@@ -64,7 +64,7 @@ class FakeStepFunctions:
         return [arguments for kind, arguments in self.calls if kind == what]
 
 
-class Bench:
+class WorkerFixture:
     """The queue, table and buckets of one pipeline, with methods to create jobs and workers."""
 
     def __init__(self, folder: Path) -> None:
@@ -161,8 +161,10 @@ class Bench:
             worker=WorkerSettings(**{"idle_seconds": 0, "heartbeat_seconds": 1, **settings}),
         )
 
-    def worker(self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any) -> "Hand":
-        return Hand(self, self.environment(name, **settings), engine or ScriptedEngine(), store)
+    def worker(
+        self, name: str = "worker-1", engine: Any = None, store: Any = None, **settings: Any
+    ) -> "InProcessWorker":
+        return InProcessWorker(self, self.environment(name, **settings), engine or ScriptedEngine(), store)
 
     def attempts(self, name: str) -> int:
         """Return the number of attempts of a planned job."""
@@ -183,26 +185,26 @@ class Bench:
         )
 
 
-class Hand:
+class InProcessWorker:
     """A worker that a test runs in its own event loop."""
 
-    def __init__(self, bench: Bench, environment: WorkerEnvironment, engine: Any, store: Any) -> None:
+    def __init__(self, bench: WorkerFixture, environment: WorkerEnvironment, engine: Any, store: Any) -> None:
         ours, theirs = socket.socketpair()
         self.channel = ours
-        self.worker = assemble(environment, Clients(), LeaseHolder(theirs), engine)
-        self.runner = self.worker.runner
+        self.loop = assemble(environment, Clients(), LeaseHolder(theirs), engine)
+        self.runner = self.loop.runner
         self._share(bench)
         if store is not None:
             self.model._store = store
         bench.workers.submitted(environment.aws_batch_job_id, "definition:1")
         bench.workers.started(environment.aws_batch_job_id)
 
-    def _share(self, bench: Bench) -> None:
+    def _share(self, bench: WorkerFixture) -> None:
         """Give the worker the fakes and the tables of the test."""
         self.model = self.runner.model
         self.runner.jobs, self.runner.workers = bench.jobs, bench.workers
         self.runner.inference.jobs = bench.jobs
-        self.worker._workers = bench.workers
+        self.loop._workers = bench.workers
         self.runner.task_tokens._stepfunctions = bench.stepfunctions
         self.runner.callers._jobs, self.runner.callers._runs = bench.jobs, bench.runs
         endings = self.runner.endings
@@ -210,7 +212,7 @@ class Hand:
 
     async def serve(self) -> None:
         await self.model.load()
-        await self.worker.serve()
+        await self.loop.serve()
         await self.model.backed_up()
 
     def run(self) -> None:
@@ -219,7 +221,7 @@ class Hand:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerFixture]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
@@ -227,4 +229,4 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():
-        yield Bench(tmp_path)
+        yield WorkerFixture(tmp_path)

@@ -15,11 +15,11 @@ from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.state import Attempt
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import ASSETS, Bench
+from tests.worker.conftest import ASSETS, WorkerFixture
 from tests.worker.engines import PATIENCE, Counting, until
 
 
-def test_a_job_fails_after_its_last_attempt(bench: Bench) -> None:
+def test_a_job_fails_after_its_last_attempt(bench: WorkerFixture) -> None:
     bench.send(bench.job(prompt=json.dumps({"raise": "CUDA error 700"})))
     bench.worker(max_attempts=2).run()
     [call] = bench.stepfunctions.calls_of("failure")
@@ -30,7 +30,7 @@ def test_a_job_fails_after_its_last_attempt(bench: Bench) -> None:
     assert (row.attempts, row.suspect, row.state) == (2, True, "FAILED")
 
 
-def test_an_attempt_is_open_while_media_is_probed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_is_open_while_media_is_probed(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(bench.job())
     seen: list[Any] = []
 
@@ -43,12 +43,12 @@ def test_an_attempt_is_open_while_media_is_probed(bench: Bench, monkeypatch: pyt
     assert seen[0].open_attempt is not None
 
 
-def lost_attempt(bench: Bench, name: str, solo: bool) -> None:
+def lost_attempt(bench: WorkerFixture, name: str, solo: bool) -> None:
     """Open an attempt of a worker that was killed."""
     bench.jobs.open_attempt(name, Attempt(id=uuid.uuid4().hex, worker="dead", solo=solo))
 
 
-def test_an_attempt_that_was_lost_with_others_does_not_count_and_makes_a_suspect(bench: Bench) -> None:
+def test_an_attempt_that_was_lost_with_others_does_not_count_and_makes_a_suspect(bench: WorkerFixture) -> None:
     bench.send(bench.job())
     lost_attempt(bench, "one", solo=False)
     bench.worker().run()
@@ -57,7 +57,7 @@ def test_an_attempt_that_was_lost_with_others_does_not_count_and_makes_a_suspect
     assert (row.state, row.attempts, row.suspect) == ("SUCCEEDED", 1, True)
 
 
-def test_a_job_whose_lone_attempts_were_all_lost_fails(bench: Bench) -> None:
+def test_a_job_whose_lone_attempts_were_all_lost_fails(bench: WorkerFixture) -> None:
     bench.send(bench.job())
     for _ in range(3):
         lost_attempt(bench, "one", solo=True)
@@ -70,7 +70,7 @@ def test_a_job_whose_lone_attempts_were_all_lost_fails(bench: Bench) -> None:
     assert engine.most == 0
 
 
-def test_suspects_run_alone(bench: Bench) -> None:
+def test_suspects_run_alone(bench: WorkerFixture) -> None:
     for n in range(6):
         bench.send(bench.job(f"job-{n}", prompt=json.dumps({"seconds": 0.1})))
         lost_attempt(bench, f"job-{n}", solo=False)
@@ -98,16 +98,16 @@ class Meeting(ScriptedEngine):
         return answer.model_copy(update={"text": self._own})
 
 
-def test_two_workers_with_the_same_job_write_one_result(bench: Bench) -> None:
+def test_two_workers_with_the_same_job_write_one_result(bench: WorkerFixture) -> None:
     """SQS may deliver a message twice. Here both workers finish at the same time, with different answers."""
     Meeting.inside = 0
     job = bench.job()
     bench.send(job)
     bench.send(job)
-    hands = [bench.worker(name, engine=Meeting(name)) for name in ("first", "second")]
+    workers = [bench.worker(name, engine=Meeting(name)) for name in ("first", "second")]
 
     async def both() -> None:
-        await asyncio.gather(*(hand.serve() for hand in hands))
+        await asyncio.gather(*(worker.serve() for worker in workers))
 
     asyncio.run(asyncio.wait_for(both(), PATIENCE))
     assert Meeting.inside == 2, "both ran"
@@ -151,7 +151,7 @@ class Mortal(Counting):
 DEATH = Error(code="EngineFailed", message="The engine was killed by SIGSEGV.", remedy="Take less.", retryable=True)
 
 
-def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_next(bench: Bench) -> None:
+def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_next(bench: WorkerFixture) -> None:
     for n in range(4):
         bench.send(bench.job(f"neighbour-{n}", prompt=json.dumps({"seconds": 1, "text": f"mine {n}"})))
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "in company", "seconds": 0.1, "text": "calm"})))
@@ -166,7 +166,7 @@ def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_n
     assert len(bench.stepfunctions.calls_of("success")) == 5
 
 
-def test_a_job_that_crashes_the_engine_alone_fails_with_the_engines_error(bench: Bench) -> None:
+def test_a_job_that_crashes_the_engine_alone_fails_with_the_engines_error(bench: WorkerFixture) -> None:
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
     bench.worker(engine=Mortal(), max_attempts=2).run()
     [call] = bench.stepfunctions.calls_of("failure")
@@ -176,7 +176,7 @@ def test_a_job_that_crashes_the_engine_alone_fails_with_the_engines_error(bench:
     assert cause["remedy"].startswith("Take less. The log of Batch job ")
 
 
-def test_an_engine_that_cannot_restart_ends_the_worker_and_the_job_waits(bench: Bench) -> None:
+def test_an_engine_that_cannot_restart_ends_the_worker_and_the_job_waits(bench: WorkerFixture) -> None:
     bench.send(bench.job("killer", prompt=json.dumps({"kills": "always"})))
     with pytest.raises(Failure, match="SIGSEGV"):
         bench.worker(engine=Mortal(for_good=True)).run()

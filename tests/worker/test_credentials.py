@@ -16,22 +16,22 @@ from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.credentials import HubToken
 from cosmos_batch.worker.leases import LeaseHolder
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import STATE, TABLE, Bench
+from tests.worker.conftest import STATE, TABLE, WorkerFixture
 
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:token-AbCdEf"
 
 
-def test_the_token_is_the_value_of_the_secret(bench: Bench) -> None:
+def test_the_token_is_the_value_of_the_secret(bench: WorkerFixture) -> None:
     arn = boto3.client("secretsmanager").create_secret(Name="token", SecretString="hf_x")["ARN"]
     assert HubToken(arn, Clients()).read() == "hf_x"
 
 
-def test_without_a_secret_or_a_value_there_is_no_token(bench: Bench) -> None:
+def test_without_a_secret_or_a_value_there_is_no_token(bench: WorkerFixture) -> None:
     assert HubToken(None, Clients()).read() is None
     assert HubToken(boto3.client("secretsmanager").create_secret(Name="token")["ARN"], Clients()).read() is None
 
 
-def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: Bench) -> None:
+def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: WorkerFixture) -> None:
     with pytest.raises(Failure) as raised:
         HubToken(SECRET, RefusedClients()).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
@@ -52,7 +52,7 @@ class RefusedClients(Clients):
 
 
 def test_without_a_route_to_secrets_the_remedy_is_to_put_the_model_in_place(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.s3.create_bucket(Bucket="model-bucket")  # and nothing in it
     with socket.socket() as unused:
@@ -66,7 +66,7 @@ def test_without_a_route_to_secrets_the_remedy_is_to_put_the_model_in_place(
     assert "cosmos-batch models put" in raised.value.error.remedy
 
 
-def environment(bench: Bench) -> WorkerEnvironment:
+def environment(bench: WorkerFixture) -> WorkerEnvironment:
     return WorkerEnvironment(
         aws_batch_job_id="worker-1",
         pipeline="cosmos-reason2-2b",
@@ -86,6 +86,6 @@ def lease_holder() -> LeaseHolder:
     return LeaseHolder(socket.socketpair()[1])
 
 
-def test_a_missing_route_to_secrets_is_noticed_within_seconds(bench: Bench) -> None:
+def test_a_missing_route_to_secrets_is_noticed_within_seconds(bench: WorkerFixture) -> None:
     config = Clients().secretsmanager.meta.config
     assert config.connect_timeout * config.retries["total_max_attempts"] == 10

@@ -15,7 +15,7 @@ from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.documents import job_logs
 from tests.support import media_files
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 
 class Converting(ScriptedEngine):
@@ -35,7 +35,7 @@ def test_job_logs_stay_within_their_limit(startup_lines: list[str], job_lines: l
     assert text.endswith("generate: 1.250 s")
 
 
-def test_a_note_names_content_and_extension_of_a_misnamed_file(bench: Bench, tmp_path: Path) -> None:
+def test_a_note_names_content_and_extension_of_a_misnamed_file(bench: WorkerFixture, tmp_path: Path) -> None:
     misnamed = media_files.heic(tmp_path / "phone.jpg").read_bytes()
     bench.send(bench.job(body=misnamed))  # the job's key stays in/one.png
     bench.worker().run()
@@ -43,7 +43,7 @@ def test_a_note_names_content_and_extension_of_a_misnamed_file(bench: Bench, tmp
     assert notes == ["The content is a HEIC image, though the name ends in .png: it was read as what it is."]
 
 
-def test_a_document_says_that_the_weights_were_in_fp8(bench: Bench) -> None:
+def test_a_document_says_that_the_weights_were_in_fp8(bench: WorkerFixture) -> None:
     environment = bench.environment("worker-1", "tests.worker.test_documents:Converting")
     environment = environment.model_copy(update={"lossy": ["fp8"]})
     assert WorkerEnvironment.read(environment.variables()) == environment, "as the container is given it"
@@ -55,7 +55,7 @@ def test_a_document_says_that_the_weights_were_in_fp8(bench: Bench) -> None:
     assert any("Answered with fp8" in note and "not been evaluated" in note for note in document["notes"])
 
 
-def test_a_document_of_an_exact_engine_names_no_lossy_mode(bench: Bench) -> None:
+def test_a_document_of_an_exact_engine_names_no_lossy_mode(bench: WorkerFixture) -> None:
     bench.send(bench.job())
     bench.worker(engine=Converting()).run()
     document = json.loads(bench.document("one"))

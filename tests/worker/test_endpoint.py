@@ -18,13 +18,13 @@ from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.credentials import EndpointKey
 from cosmos_batch.worker.model_copies import EndpointModel
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 from tests.worker.test_credentials import SECRET, RefusedClients, lease_holder
 
 ENDPOINT = Endpoint(url="https://example.com/v1", api_key_secret_arn=SECRET)
 
 
-def environment(bench: Bench) -> WorkerEnvironment:
+def environment(bench: WorkerFixture) -> WorkerEnvironment:
     environment_of_worker = bench.environment("worker-1", engine="endpoint").model_copy(update={"endpoint": ENDPOINT})
     assert WorkerEnvironment.read(environment_of_worker.variables()) == environment_of_worker, (
         "as the container is given it"
@@ -32,7 +32,7 @@ def environment(bench: Bench) -> WorkerEnvironment:
     return environment_of_worker
 
 
-def test_the_api_key_is_the_value_of_the_secret(bench: Bench) -> None:
+def test_the_api_key_is_the_value_of_the_secret(bench: WorkerFixture) -> None:
     secrets = boto3.client("secretsmanager")
     arn = secrets.create_secret(Name="key", SecretString="nvapi-x\n")["ARN"]
     key = EndpointKey(arn, Clients())
@@ -43,14 +43,14 @@ def test_the_api_key_is_the_value_of_the_secret(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("clients", [Clients(), RefusedClients()])
-def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: Bench, clients: Clients) -> None:
+def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: WorkerFixture, clients: Clients) -> None:
     with pytest.raises(Failure) as raised:
         EndpointKey(SECRET, clients).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
     assert "role may read it" in raised.value.error.remedy
 
 
-def test_the_environment_decides_which_engine_is_created(bench: Bench) -> None:
+def test_the_environment_decides_which_engine_is_created(bench: WorkerFixture) -> None:
     assert isinstance(engine_for(environment(bench), Clients()), EndpointEngine)
     for guardrails in (True, False):
         serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
@@ -69,14 +69,14 @@ class ScriptedRemoteEngine(ScriptedEngine):
         return True
 
 
-def test_the_model_has_its_name_on_the_server(bench: Bench) -> None:
+def test_the_model_has_its_name_on_the_server(bench: WorkerFixture) -> None:
     model = assemble(environment(bench), Clients(), lease_holder(), ScriptedRemoteEngine()).runner.model
     asyncio.run(model.load())
     assert model.stored.model == "nvidia/cosmos-reason2-8b"
     assert isinstance(EndpointEngine(ENDPOINT, lambda: None), RemoteEngine)
 
 
-def test_a_remote_model_is_neither_stored_nor_renewed(bench: Bench) -> None:
+def test_a_remote_model_is_neither_stored_nor_renewed(bench: WorkerFixture) -> None:
     model = assemble(environment(bench), Clients(), lease_holder(), ScriptedEngine()).runner.model
     asyncio.run(model.load())
     assert (model.stored.model, model.stored.commit) == (bench.environment("w").model, "unknown")

@@ -23,19 +23,19 @@ from cosmos_batch.worker.clients import Clients
 from tests.support import media_files
 from tests.support.generations import settled
 from tests.support.scripted_generator import ScriptedGenerator
-from tests.worker.conftest import ASSETS, Bench, Hand
+from tests.worker.conftest import ASSETS, InProcessWorker, WorkerFixture
 
 SMALL = {"width": 64, "height": 64, "num_frames": 5, "fps": 29.97}
 SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="720p", plans={"L40S": ParallelPlan(tp=2)})
 
 
-def put(bench: Bench, key: str, body: bytes) -> InputFile:
+def put(bench: WorkerFixture, key: str, body: bytes) -> InputFile:
     """Upload a file of a job."""
     answer = bench.s3.put_object(Bucket=ASSETS, Key=key, Body=body)
     return InputFile(bucket=ASSETS, key=key, version_id=answer["VersionId"], etag=answer["ETag"], size=len(body))
 
 
-def planned(bench: Bench, request: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
+def planned(bench: WorkerFixture, request: dict[str, Any], script: dict[str, Any] | None = None, **changes: Any) -> Job:
     """Plan and send a generation, from text unless `input` is among the changes."""
     input_file = changes.get("input")
     medium: Any = None if input_file is None else "image" if input_file.name.endswith("png") else "video"
@@ -46,12 +46,12 @@ def planned(bench: Bench, request: dict[str, Any], script: dict[str, Any] | None
     return job
 
 
-def run(bench: Bench, engine: ScriptedGenerator | None = None, serving: Serving = SERVING) -> None:
+def run(bench: WorkerFixture, engine: ScriptedGenerator | None = None, serving: Serving = SERVING) -> None:
     environment = bench.environment("worker-1").model_copy(update={"pipeline": "cosmos3-nano", "serving": serving})
-    Hand(bench, environment, engine or ScriptedGenerator(), None).run()
+    InProcessWorker(bench, environment, engine or ScriptedGenerator(), None).run()
 
 
-def written(bench: Bench, folder: Path) -> dict[str, Path]:
+def written(bench: WorkerFixture, folder: Path) -> dict[str, Path]:
     """Download the delivered files, and return their paths by ending."""
     paths = {}
     for item in bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/").get("Contents", []):
@@ -61,14 +61,14 @@ def written(bench: Bench, folder: Path) -> dict[str, Path]:
     return paths
 
 
-def failure(bench: Bench) -> dict[str, Any]:
+def failure(bench: WorkerFixture) -> dict[str, Any]:
     [call] = bench.stepfunctions.calls_of("failure")
     assert bench.s3.list_objects_v2(Bucket=ASSETS, Prefix="out/")["KeyCount"] == 0
     error: dict[str, Any] = call
     return error
 
 
-def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_is_generated_from_text(bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     planned(bench, {"mode": "t2v", "sound": True, "contact_sheet": True, "seed": 7, **SMALL})
     run(bench)
@@ -99,7 +99,7 @@ def test_a_video_is_generated_from_text(bench: Bench, tmp_path: Path, monkeypatc
     assert [one["contentType"] for one in outputs] == ["application/json", "video/mp4", "image/gif", "image/jpeg"]
 
 
-def test_notes_of_request_and_output_are_in_the_document(bench: Bench, tmp_path: Path) -> None:
+def test_notes_of_request_and_output_are_in_the_document(bench: WorkerFixture, tmp_path: Path) -> None:
     """A video that only looks wrong, such as one of a single color, is delivered with a note."""
     planned(bench, {"mode": "t2v", **SMALL, "num_frames": 6, "preview": False}, {"black": True})
     run(bench)
@@ -109,7 +109,7 @@ def test_notes_of_request_and_output_are_in_the_document(bench: Bench, tmp_path:
 
 
 def test_the_cost_is_that_of_the_generation_alone(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's own time counts, because fetching inputs and storing files need no GPU."""
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
@@ -118,7 +118,7 @@ def test_the_cost_is_that_of_the_generation_alone(
     assert GeneratorDocument.model_validate_json(written(bench, tmp_path)[".json"].read_text()).gpu_seconds == 0.5
 
 
-def test_an_image_is_generated_from_text(bench: Bench, tmp_path: Path) -> None:
+def test_an_image_is_generated_from_text(bench: WorkerFixture, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench)
     files = written(bench, tmp_path)
@@ -126,7 +126,7 @@ def test_an_image_is_generated_from_text(bench: Bench, tmp_path: Path) -> None:
     assert "The guardrails were off" in files[".json"].read_text()
 
 
-def test_a_video_from_an_image_has_its_aspect_ratio(bench: Bench, tmp_path: Path) -> None:
+def test_a_video_from_an_image_has_its_aspect_ratio(bench: WorkerFixture, tmp_path: Path) -> None:
     picture = media_files.image(tmp_path / "wide.png", 128, 72).read_bytes()
     planned(bench, {"resolution": "256p", "num_frames": 5, "preview": False}, input=put(bench, "in/wide.png", picture))
     run(bench)
@@ -137,7 +137,7 @@ def test_a_video_from_an_image_has_its_aspect_ratio(bench: Bench, tmp_path: Path
     assert (document.generation.width, document.generation.height) == (320, 192)
 
 
-def test_a_control_video_is_followed(bench: Bench, tmp_path: Path) -> None:
+def test_a_control_video_is_followed(bench: WorkerFixture, tmp_path: Path) -> None:
     depth = put(bench, "in/depth.mp4", media_files.video(tmp_path / "depth.mp4").read_bytes())
     request = {"mode": "transfer", "controls": {"depth": {"path": "depth.mp4"}}, "resolution": "256p", "preview": False}
     origin = Origin(model="nvidia/Cosmos3-Nano", revision="1234", engine="diffusers 0.38.0", files=[])
@@ -155,7 +155,7 @@ def test_a_control_video_is_followed(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the_model_can(
-    bench: Bench, tmp_path: Path
+    bench: WorkerFixture, tmp_path: Path
 ) -> None:
     """40 frames are requested and rounded up to 41. The control video has 40, of which the model follows 37."""
     edge = put(bench, "in/edge.mp4", media_files.video(tmp_path / "edge.mp4", frames=40).read_bytes())
@@ -174,7 +174,7 @@ def test_a_control_video_whose_length_is_not_4k_plus_1_is_followed_as_far_as_the
     ("rows", "message"), [([[0.0] * 9] * 4, None), ([[0.0] * 9] * 8, "has 8 rows"), ([[0.0] * 8] * 4, "row 0 has 8")]
 )
 def test_actions_are_read_from_a_file(
-    bench: Bench, tmp_path: Path, rows: list[list[float]], message: str | None
+    bench: WorkerFixture, tmp_path: Path, rows: list[list[float]], message: str | None
 ) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     actions = put(bench, "in/moves.json", json.dumps(rows).encode())
@@ -188,7 +188,7 @@ def test_actions_are_read_from_a_file(
     assert document.generation.action is not None and document.generation.action.actions == rows
 
 
-def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
+def test_a_policy_also_writes_actions(bench: WorkerFixture, tmp_path: Path) -> None:
     picture = put(bench, "in/first.png", media_files.image(tmp_path / "first.png").read_bytes())
     request = {"mode": "policy", "domain_name": "av", "action_chunk_size": 4, "preview": False}
     planned(bench, request, input=picture)
@@ -215,14 +215,14 @@ def test_a_policy_also_writes_actions(bench: Bench, tmp_path: Path) -> None:
     ],
 )
 def test_an_output_that_differs_from_the_request_is_not_delivered(
-    bench: Bench, script: dict[str, Any], code: str, message: str
+    bench: WorkerFixture, script: dict[str, Any], code: str, message: str
 ) -> None:
     planned(bench, {"mode": "t2v", "seed": 7, **SMALL}, script)
     run(bench)
     assert failure(bench)["error"] == code and message in failure(bench)["cause"]
 
 
-def test_a_job_that_wants_guardrails_fails_on_an_engine_without_them(bench: Bench) -> None:
+def test_a_job_that_wants_guardrails_fails_on_an_engine_without_them(bench: WorkerFixture) -> None:
     engine = ScriptedGenerator()
     engine.guardrails = False
     planned(bench, {"mode": "t2v", **SMALL})
@@ -230,7 +230,7 @@ def test_a_job_that_wants_guardrails_fails_on_an_engine_without_them(bench: Benc
     assert "scripted generator 1 has no guardrails here" in failure(bench)["cause"]
 
 
-def documented(bench: Bench, folder: Path) -> DocumentedGuardrails:
+def documented(bench: WorkerFixture, folder: Path) -> DocumentedGuardrails:
     text = written(bench, folder)[".json"].read_text()
     found = GeneratorDocument.model_validate_json(text).guardrails
     assert found is not None
@@ -240,14 +240,14 @@ def documented(bench: Bench, folder: Path) -> DocumentedGuardrails:
 
 
 @pytest.mark.parametrize("requested", [True, False])
-def test_the_verdicts_of_guardrails_are_in_the_document(bench: Bench, tmp_path: Path, requested: bool) -> None:
+def test_the_verdicts_of_guardrails_are_in_the_document(bench: WorkerFixture, tmp_path: Path, requested: bool) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": requested})
     run(bench)
     verdicts = Checks(by="scripted guardrails", **{"prompt": "passed", "output": "facesBlurred"} if requested else {})
     assert documented(bench, tmp_path) == DocumentedGuardrails(requested=requested, required=False, verdicts=verdicts)
 
 
-def test_actions_alone_need_no_verdict_on_the_output(bench: Bench, tmp_path: Path) -> None:
+def test_actions_alone_need_no_verdict_on_the_output(bench: WorkerFixture, tmp_path: Path) -> None:
     video = put(bench, "in/moves.mp4", media_files.video(tmp_path / "moves.mp4").read_bytes())
     request = {"mode": "inverse_dynamics", "domain_name": "av", "action_chunk_size": 4}
     planned(bench, request, {"checks": {"prompt": "passed"}}, input=video)
@@ -258,20 +258,20 @@ def test_actions_alone_need_no_verdict_on_the_output(bench: Bench, tmp_path: Pat
 NOT_VERIFIED = {"prompt": "notVerified", "output": "notVerified"}
 
 
-def test_checks_of_a_remote_server_are_noted_as_unverified(bench: Bench, tmp_path: Path) -> None:
+def test_checks_of_a_remote_server_are_noted_as_unverified(bench: WorkerFixture, tmp_path: Path) -> None:
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench)
     assert "does not report whether it did" in written(bench, tmp_path)[".json"].read_text()
 
 
-def test_required_guardrails_need_a_verdict(bench: Bench) -> None:
+def test_required_guardrails_need_a_verdict(bench: WorkerFixture) -> None:
     required = SERVING.model_copy(update={"guardrails_required": True})
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench, serving=required)
     assert "no verdict on the prompt and the output" in failure(bench)["cause"]
 
 
-def test_a_job_planned_without_required_guardrails_is_refused(bench: Bench) -> None:
+def test_a_job_planned_without_required_guardrails_is_refused(bench: WorkerFixture) -> None:
     """The job was planned before guardrails became required."""
     planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False})
     run(bench, serving=SERVING.model_copy(update={"guardrails_required": True}))
@@ -282,7 +282,9 @@ class Shortened(ScriptedGenerator):
     lossy: Sequence[LossyMode] = ()
 
 
-def test_lossy_modes_are_documented_and_a_repetition_without_them_is_noted(bench: Bench, tmp_path: Path) -> None:
+def test_lossy_modes_are_documented_and_a_repetition_without_them_is_noted(
+    bench: WorkerFixture, tmp_path: Path
+) -> None:
     def made(job_id: str, lossy: Sequence[LossyMode], origin: Origin | None) -> GeneratorDocument:
         engine, key = Shortened(), OutputKey(bucket=ASSETS, key=f"out/{job_id}.json")
         engine.lossy = lossy
@@ -300,7 +302,7 @@ def test_lossy_modes_are_documented_and_a_repetition_without_them_is_noted(bench
     assert "not the same" in " ".join(made("four", ["fp8"], exact.origin).notes)
 
 
-def test_lossy_modes_are_those_of_the_configuration(bench: Bench) -> None:
+def test_lossy_modes_are_those_of_the_configuration(bench: WorkerFixture) -> None:
     serving = SERVING.model_copy(update={"lossy": ["stepCache"]})
     environment = bench.environment("worker-1", "tests.worker.test_generations:Shortened")
     environment = environment.model_copy(update={"serving": serving})
@@ -309,7 +311,7 @@ def test_lossy_modes_are_those_of_the_configuration(bench: Bench) -> None:
     assert isinstance(engine, Shortened) and engine.lossy == ["stepCache"]
 
 
-def test_guardrails_are_those_of_the_configuration(bench: Bench) -> None:
+def test_guardrails_are_those_of_the_configuration(bench: WorkerFixture) -> None:
     for configured in (True, False):
         serving = SERVING.model_copy(update={"guardrails": configured})
         environment = bench.environment("worker-1", "tests.support.scripted_generator:ScriptedGenerator")

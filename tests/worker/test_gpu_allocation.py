@@ -8,7 +8,7 @@ from cosmos_batch.engines.gpus import LocalGpu
 from cosmos_batch.worker import gpu_allocation
 from cosmos_batch.worker.gpu_allocation import allocate_gpus
 from tests.support.scripted_generator import ScriptedGenerator
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 PLANS = {"L40S": ParallelPlan(tp=2), "H100": ParallelPlan(cfg=2)}
 SERVING = Serving(engine="vllm-omni", guardrails=True, max_resolution="720p", plans=PLANS)
@@ -20,7 +20,7 @@ class Sharing(ScriptedGenerator):
     plan = ParallelPlan()
 
 
-def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str) -> str:
+def shared(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str) -> str:
     monkeypatch.setattr(gpu_allocation, "gpus_here", lambda: gpus)
     monkeypatch.setattr(gpu_allocation, "gpu_here", lambda: gpu)
     serving = SERVING.model_copy(update={"engine": engine})
@@ -42,7 +42,7 @@ def shared(bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalG
     ],
 )
 def test_the_plan_is_the_deployed_plan_or_fits_the_memory_of_another_gpu(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, plan: str
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, plan: str
 ) -> None:
     assert shared(bench, monkeypatch, gpus, gpu, "vllm-omni") == plan
 
@@ -57,7 +57,7 @@ def test_the_plan_is_the_deployed_plan_or_fits_the_memory_of_another_gpu(
     ],
 )
 def test_gpus_that_fit_no_plan_are_refused(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str, message: str
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, gpus: int, gpu: LocalGpu | None, engine: str, message: str
 ) -> None:
     with pytest.raises(Failure, match=message) as raised:
         shared(bench, monkeypatch, gpus, gpu, engine)

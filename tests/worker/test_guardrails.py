@@ -19,7 +19,7 @@ from cosmos_batch.worker.resident_model import ResidentModel
 from tests.support.guardrail_files import FORBIDDEN, write_block_list, write_prompt_checker
 from tests.support.model_hub import Hub
 from tests.support.scripted_generator import ScriptedGenerator
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 from tests.worker.test_credentials import lease_holder
 from tests.worker.test_generations import SERVING
 
@@ -49,7 +49,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def environment(bench: Bench) -> WorkerEnvironment:
+def environment(bench: WorkerFixture) -> WorkerEnvironment:
     """Return the environment of a worker with a Hugging Face token."""
     secret = boto3.client("secretsmanager").create_secret(Name="token", SecretString=TOKEN)["ARN"]
     serving = SERVING.model_copy(update={"engine": "cosmos-framework"})

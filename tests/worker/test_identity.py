@@ -9,13 +9,13 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.store.checkpoint_folder import open_checkpoint_folder
-from tests.worker.conftest import ASSETS, IDENTITY, STATE, Bench
+from tests.worker.conftest import ASSETS, IDENTITY, STATE, WorkerFixture
 from tests.worker.engines import PATIENCE
 
 OTHER = Identity(model="another folder", engine="scripted", configuration="another configuration")
 
 
-def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(bench: Bench) -> None:
+def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(bench: WorkerFixture) -> None:
     bench.send(bench.job("other", planned_for=OTHER))
     bench.send(bench.job("own"))
     bench.worker().run()
@@ -28,12 +28,12 @@ def test_a_job_for_another_configuration_is_planned_again_without_an_attempt(ben
     assert bench.waiting() == (0, 0)
 
 
-def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) -> None:
+def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: WorkerFixture) -> None:
     """`scale` has asked this worker to leave for a new deployment, for which the job was planned."""
-    hand = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+    worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
 
     async def asked_then_met() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         while (row := bench.workers.get("worker-1")) is None or row.state != "READY":
             await asyncio.sleep(0.05)
         bench.workers.must_drain("worker-1")
@@ -48,25 +48,25 @@ def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: Bench) ->
     assert row is not None and row.state == "DRAINING"
 
 
-def test_a_job_given_back_is_hidden_until_all_old_workers_know_that_they_must_drain(bench: Bench) -> None:
+def test_a_job_given_back_is_hidden_until_all_old_workers_know_that_they_must_drain(bench: WorkerFixture) -> None:
     """After 20 receipts a message goes to the dead-letter queue. Old workers must not use them up within a second."""
-    hand = bench.worker(heartbeat_seconds=600)
+    worker = bench.worker(heartbeat_seconds=600)
     bench.send(bench.job())
-    [message] = hand.runner.queue.receive(at_most=1, wait_seconds=1)
-    hand.runner.queue.give_back(message["ReceiptHandle"], hand.runner.environment.worker.seen_seconds)
+    [message] = worker.runner.queue.receive(at_most=1, wait_seconds=1)
+    worker.runner.queue.give_back(message["ReceiptHandle"], worker.runner.environment.worker.seen_seconds)
     assert bench.waiting() == (0, 1)
-    assert hand.runner.environment.worker.seen_seconds == 30
+    assert worker.runner.environment.worker.seen_seconds == 30
 
 
-def test_a_worker_that_must_drain_before_it_is_ready_takes_no_job(bench: Bench) -> None:
+def test_a_worker_that_must_drain_before_it_is_ready_takes_no_job(bench: WorkerFixture) -> None:
     bench.send(bench.job())
-    hand = bench.worker(idle_seconds=600)
+    worker = bench.worker(idle_seconds=600)
     bench.workers.must_drain("worker-1")
-    hand.run()
+    worker.run()
     assert bench.waiting() == (1, 0)
 
 
-def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> None:
+def test_a_job_of_schema_version_3_without_a_model_is_served(bench: WorkerFixture) -> None:
     """Commit 0f4e7e0 wrote jobs without `plannedFor`."""
     job = bench.job()
     body = {"schemaVersion": 3, "taskToken": "token", "job": job.model_dump(mode="json", exclude={"planned_for"})}
@@ -76,7 +76,7 @@ def test_a_job_of_schema_version_3_without_a_model_is_served(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("is_of_an_earlier_release", [False, True])
-def test_any_worker_delivers_a_result_that_is_decided(bench: Bench, is_of_an_earlier_release: bool) -> None:
+def test_any_worker_delivers_a_result_that_is_decided(bench: WorkerFixture, is_of_an_earlier_release: bool) -> None:
     """A worker ended after the decision. Nothing is left to infer, so the model of this worker does not matter."""
     job = bench.job(planned_for=OTHER)
     if is_of_an_earlier_release:
@@ -91,7 +91,7 @@ def test_any_worker_delivers_a_result_that_is_decided(bench: Bench, is_of_an_ear
     assert len(bench.stepfunctions.calls_of("success")) == 1
 
 
-def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: Bench) -> None:
+def test_a_job_with_an_unknown_field_is_left_to_newer_workers(bench: WorkerFixture) -> None:
     """CloudFormation updates `plan` before the state machine, which writes the schema version of the message."""
     job = {**bench.job().model_dump(mode="json"), "fromTheFuture": 1}
     bench.sqs.send_message(
@@ -106,14 +106,14 @@ def of_commit(commit: str | None) -> Identity:
     return IDENTITY.model_copy(update={"revision": commit})
 
 
-def test_a_job_planned_for_another_commit_is_planned_again(bench: Bench) -> None:
+def test_a_job_planned_for_another_commit_is_planned_again(bench: WorkerFixture) -> None:
     """The recorded commit has changed since the worker started, or since the job was planned."""
-    hand = bench.worker()
+    worker = bench.worker()
     own = open_checkpoint_folder(bench.folder).commit
     bench.send(bench.job("own", planned_for=of_commit(own)))
     bench.send(bench.job("before-any-was-recorded", planned_for=of_commit(None)))
     bench.send(bench.job("other", planned_for=of_commit("0" * 40)))
-    hand.run()
+    worker.run()
     assert [call["taskToken"] for call in bench.stepfunctions.calls_of("failure")] == ["token-other"]
     assert len(bench.stepfunctions.calls_of("success")) == 2
     row = bench.workers.get("worker-1")

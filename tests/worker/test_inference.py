@@ -9,7 +9,7 @@ import pytest
 from cosmos_batch.contract.job import Job
 from cosmos_batch.worker import runner
 from cosmos_batch.worker.inference import JobsInHand
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 from tests.worker.engines import PATIENCE, Counting, until
 
 
@@ -33,16 +33,16 @@ def engine_of(places: int) -> Counting:
     return engine
 
 
-def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench: Bench) -> None:
+def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench: WorkerFixture) -> None:
     """Two jobs wait for their prompts while the engine has two places. A third is received and answered before them."""
     for name in ("one", "two", "three"):
         bench.send(bench.job(name))
     engine = engine_of(2)
-    hand, held_up = bench.worker(engine=engine), HeldUp(2)
-    hand.runner.upsampler = held_up  # type: ignore[assignment]
+    worker, held_up = bench.worker(engine=engine), HeldUp(2)
+    worker.runner.upsampler = held_up  # type: ignore[assignment]
 
     async def serve() -> None:
-        serving = asyncio.ensure_future(hand.serve())
+        serving = asyncio.ensure_future(worker.serve())
         await until(lambda: len(bench.stepfunctions.calls_of("success")) == 1)
         held_up.let.set()
         await serving
@@ -53,7 +53,7 @@ def test_jobs_whose_prompts_are_being_written_hold_no_place_in_the_engine(bench:
 
 
 def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third job is received and answered while the outputs of the first two are being checked."""
     for name in ("one", "two", "three"):
@@ -73,7 +73,7 @@ def test_outputs_are_checked_and_stored_without_a_place_in_the_engine(
 
 
 @pytest.mark.parametrize("places", [1, 2])
-def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: Bench, places: int) -> None:
+def test_no_more_jobs_are_in_the_engine_than_its_concurrency(bench: WorkerFixture, places: int) -> None:
     for number in range(6):
         bench.send(bench.job(f"job-{number}"))
     engine = engine_of(places)

@@ -16,7 +16,7 @@ from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.worker import inputs
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 GIB = 1 << 30
 
@@ -30,7 +30,7 @@ def full() -> OSError:
     return OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_job_waits_for_disk_space(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_waits_for_disk_space(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [SimpleNamespace(total=GIB, free=free) for free in (9, 9, GIB)]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: answers.pop(0))
     bench.send(bench.job())
@@ -40,7 +40,7 @@ def test_a_job_waits_for_disk_space(bench: Bench, monkeypatch: pytest.MonkeyPatc
 
 
 def test_disk_space_is_reserved_before_the_fetch_or_not_at_all(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of the planned sizes are allocated, or none at all."""
     job = bench.job()
@@ -64,7 +64,7 @@ def test_disk_space_is_reserved_before_the_fetch_or_not_at_all(
     assert not any(path.exists() for path in paths)
 
 
-def test_a_file_smaller_than_planned_is_cut_to_its_size(bench: Bench, tmp_path: Path) -> None:
+def test_a_file_smaller_than_planned_is_cut_to_its_size(bench: WorkerFixture, tmp_path: Path) -> None:
     job = bench.job()
     job = job.model_copy(update={"input": job.inputs[0].model_copy(update={"size": 1 << 20})})
     asyncio.run(inputs.wait_for_disk(job, tmp_path))
@@ -72,7 +72,7 @@ def test_a_file_smaller_than_planned_is_cut_to_its_size(bench: Bench, tmp_path: 
     assert input_paths(job, tmp_path)[0].read_bytes() == (tmp_path / "picture.png").read_bytes()
 
 
-def test_a_disk_that_stays_full_is_no_fault_of_the_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_stays_full_is_no_fault_of_the_job(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=GIB, free=9))
     monkeypatch.setattr(inputs, "DISK_TRIES", 3)
     bench.send(bench.job())
@@ -80,7 +80,7 @@ def test_a_disk_that_stays_full_is_no_fault_of_the_job(bench: Bench, monkeypatch
     assert_left_for_another_try(bench)
 
 
-def test_a_disk_that_fills_up_during_inference_is_no_fault_of_the_job(bench: Bench) -> None:
+def test_a_disk_that_fills_up_during_inference_is_no_fault_of_the_job(bench: WorkerFixture) -> None:
     class Writing(ScriptedEngine):
         async def run(self, job: Job, workdir: Path) -> Answer:
             raise full()
@@ -91,7 +91,7 @@ def test_a_disk_that_fills_up_during_inference_is_no_fault_of_the_job(bench: Ben
 
 
 def test_a_disk_that_fills_up_during_the_fetch_is_no_fault_of_the_job(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fetch(*_: Any) -> None:
         raise full()
@@ -102,14 +102,14 @@ def test_a_disk_that_fills_up_during_the_fetch_is_no_fault_of_the_job(
     assert_left_for_another_try(bench)
 
 
-def assert_left_for_another_try(bench: Bench) -> None:
+def assert_left_for_another_try(bench: WorkerFixture) -> None:
     row = bench.jobs.get("one")
     assert row is not None and (row.state, row.attempts, row.suspect) == ("PLANNED", 0, False)
     assert bench.stepfunctions.calls_of("failure") == []
     assert bench.waiting() == (0, 1), "its lease lapses by itself"
 
 
-def test_files_larger_than_the_whole_disk_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_larger_than_the_whole_disk_are_refused(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=9, free=9))
     bench.send(bench.job())
     bench.worker().run()

@@ -16,7 +16,7 @@ from cosmos_batch.store.backup import Backup
 from cosmos_batch.store.copies import Copies
 from cosmos_batch.worker.model_copies import PinnedModelStore
 from tests.support.model_hub import Hub
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 MODEL, BUCKET = "nvidia/Cosmos-Reason2-2B", "model-bucket"
 
@@ -24,7 +24,7 @@ MODEL, BUCKET = "nvidia/Cosmos-Reason2-2B", "model-bucket"
 class Place:
     """A Hub with one model, and hosts of one pipeline with a disk each."""
 
-    def __init__(self, hub: Hub, bench: Bench) -> None:
+    def __init__(self, hub: Hub, bench: WorkerFixture) -> None:
         self.hub = hub
         self.revisions = Revisions(bench.table, "cosmos-reason2-2b")
         self.revisions_of_another = Revisions(bench.table, "cosmos3-nano")
@@ -46,7 +46,7 @@ class Place:
 
 
 @pytest.fixture
-def place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with Hub() as hub:
         hub.direct_this_process(monkeypatch, bench.folder)
         yield Place(hub, bench)

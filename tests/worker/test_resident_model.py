@@ -16,11 +16,11 @@ from cosmos_batch.store import StoredModel
 from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench, Hand
+from tests.worker.conftest import InProcessWorker, WorkerFixture
 from tests.worker.engines import PATIENCE
 
 
-def test_a_renewed_model_is_backed_up_too(bench: Bench) -> None:
+def test_a_renewed_model_is_backed_up_too(bench: WorkerFixture) -> None:
     bench.send(bench.job(invalidate_model=True))
     store = OldModel(datetime.now(UTC) - timedelta(days=1))
     with_hub_model(bench, store).run()
@@ -49,13 +49,13 @@ class OldModel:
         return True
 
 
-def with_hub_model(bench: Bench, store: OldModel) -> Any:
-    hand = bench.worker(store=store)
-    hand.model._model = "nvidia/Cosmos-Reason2-2B"
-    return hand
+def with_hub_model(bench: WorkerFixture, store: OldModel) -> Any:
+    worker = bench.worker(store=store)
+    worker.model._model = "nvidia/Cosmos-Reason2-2B"
+    return worker
 
 
-def test_jobs_that_want_a_newer_copy_share_one_renewal(bench: Bench) -> None:
+def test_jobs_that_want_a_newer_copy_share_one_renewal(bench: WorkerFixture) -> None:
     for n in range(5):
         bench.send(bench.job(f"job-{n}", invalidate_model=True))
     bench.send(bench.job("plain"))
@@ -66,17 +66,17 @@ def test_jobs_that_want_a_newer_copy_share_one_renewal(bench: Bench) -> None:
         assert json.loads(bench.document(f"job-{n}"))["revision"] == "commit-1"
 
 
-def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
+def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture) -> None:
     for n in range(4):
         bench.send(bench.job(f"plain-{n}", prompt=json.dumps({"seconds": 0.3})))
     bench.send(bench.job("asks", invalidate_model=True))
     for n in range(4, 8):
         bench.send(bench.job(f"plain-{n}"))
-    hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+    worker = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
 
     async def scene() -> None:
         with pytest.raises(Failure):
-            await hand.serve()
+            await worker.serve()
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     assert [call["taskToken"] for call in bench.stepfunctions.calls_of("failure")] == ["token-asks"]
@@ -87,14 +87,14 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: Bench) -> None:
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
 
 
-def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(bench: Bench) -> None:
+def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(bench: WorkerFixture) -> None:
     bench.send(bench.job("asks", invalidate_model=True))
     bench.send(bench.job("does-not"))
-    hand = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+    worker = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
 
     async def scene() -> None:
         with pytest.raises(Failure):
-            await hand.serve()
+            await worker.serve()
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     [call] = bench.stepfunctions.calls_of("failure")
@@ -103,7 +103,7 @@ def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(b
     assert waits is not None and waits.state in ("PLANNED", "SUCCEEDED")
 
 
-def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> None:
+def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: WorkerFixture) -> None:
     """`scale` decides whether the jobs wait or fail, because it knows the other workers."""
     bench.send(bench.job())
     (bench.folder / "refuses").touch()
@@ -117,7 +117,7 @@ def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: Bench) -> No
     assert row is not None and row.error is not None and not row.error.retryable
 
 
-def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
+def test_a_model_newer_than_the_job_is_kept(bench: WorkerFixture) -> None:
     """VAMS keeps INVALIDATE_COSMOS_MODELS in its parameters. A job older than the last download renews nothing."""
     bench.send(bench.job(invalidate_model=True))
     store = OldModel(datetime.now(UTC) + timedelta(minutes=1))
@@ -125,7 +125,7 @@ def test_a_model_newer_than_the_job_is_kept(bench: Bench) -> None:
     assert (store.downloads, store.backed_up) == (0, ["commit-0"])
 
 
-def test_an_engine_loads_with_the_context_of_its_pipeline(bench: Bench) -> None:
+def test_an_engine_loads_with_the_context_of_its_pipeline(bench: WorkerFixture) -> None:
     """`context` gets from the container's environment to the engine."""
     contexts: list[int | None] = []
 
@@ -137,5 +137,5 @@ def test_an_engine_loads_with_the_context_of_its_pipeline(bench: Bench) -> None:
         environment = bench.environment(f"worker-{context}").model_copy(update={"context": context})
         variables = environment.variables()
         assert WorkerEnvironment.read(variables) == environment
-        asyncio.run(Hand(bench, environment, Told(), None).serve())
+        asyncio.run(InProcessWorker(bench, environment, Told(), None).serve())
     assert contexts == [None, 32_768]

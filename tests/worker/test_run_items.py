@@ -11,7 +11,7 @@ from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.state import JobRow, Watcher
 from cosmos_batch.worker import callers, costs, runner
 from cosmos_batch.worker.queue import Delivery
-from tests.worker.conftest import ASSETS, Bench
+from tests.worker.conftest import ASSETS, WorkerFixture
 from tests.worker.engines import Counting
 
 
@@ -20,17 +20,17 @@ def _reads_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callers, "SECONDS", 0.0)
 
 
-def row(bench: Bench, name: str) -> JobRow:
+def row(bench: WorkerFixture, name: str) -> JobRow:
     found = bench.jobs.get(name)
     assert found is not None
     return found
 
 
-def answered(bench: Bench) -> list[str]:
+def answered(bench: WorkerFixture) -> list[str]:
     return [call["taskToken"] for call in bench.stepfunctions.calls_of("success")]
 
 
-def test_the_last_item_of_a_shard_answers_its_token_and_no_item_has_one(bench: Bench) -> None:
+def test_the_last_item_of_a_shard_answers_its_token_and_no_item_has_one(bench: WorkerFixture) -> None:
     bench.feed("r", items=2)
     for item, name in enumerate(("item-a", "item-b")):
         bench.send_item(bench.job(name, prompt="What?", create=False), Watcher("r", "00000", item))
@@ -43,7 +43,7 @@ def test_the_last_item_of_a_shard_answers_its_token_and_no_item_has_one(bench: B
     assert bench.waiting() == (0, 0)
 
 
-def test_a_bad_file_fails_its_item_and_not_its_shard(bench: Bench) -> None:
+def test_a_bad_file_fails_its_item_and_not_its_shard(bench: WorkerFixture) -> None:
     bench.feed("r", items=2)
     bench.send_item(bench.job("item-bad", create=False, body=b"no picture"), Watcher("r", "00000", 0))
     bench.send_item(bench.job("item-good", create=False), Watcher("r", "00000", 1))
@@ -53,7 +53,7 @@ def test_a_bad_file_fails_its_item_and_not_its_shard(bench: Bench) -> None:
     assert answered(bench) == ["shard-of-r"]
 
 
-def test_an_item_of_two_runs_is_inferred_once_and_counted_in_both(bench: Bench) -> None:
+def test_an_item_of_two_runs_is_inferred_once_and_counted_in_both(bench: WorkerFixture) -> None:
     for run in ("r1", "r2"):
         bench.feed(run, items=1)
     job = bench.job("item-a", create=False)
@@ -66,7 +66,7 @@ def test_an_item_of_two_runs_is_inferred_once_and_counted_in_both(bench: Bench) 
     assert row(bench, "item-a").paid_by == "r1"
 
 
-def test_a_worker_that_ends_before_it_counts_leaves_the_count_to_the_next(bench: Bench) -> None:
+def test_a_worker_that_ends_before_it_counts_leaves_the_count_to_the_next(bench: WorkerFixture) -> None:
     """The message is deleted only after the count, so SQS delivers it again."""
     bench.feed("r", items=1)
     job = bench.job("item-a", create=False)
@@ -81,7 +81,7 @@ def test_a_worker_that_ends_before_it_counts_leaves_the_count_to_the_next(bench:
     assert answered(bench) == ["shard-of-r", "shard-of-r"]
 
 
-def test_an_item_of_a_cancelled_run_is_dropped_before_it_begins(bench: Bench) -> None:
+def test_an_item_of_a_cancelled_run_is_dropped_before_it_begins(bench: WorkerFixture) -> None:
     bench.feed("r", items=1)
     bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
     bench.runs.cancel("r", "by a person")
@@ -93,7 +93,7 @@ def test_an_item_of_a_cancelled_run_is_dropped_before_it_begins(bench: Bench) ->
     assert bench.waiting() == (0, 0)
 
 
-def test_an_item_that_another_run_wants_is_done_though_its_own_run_was_cancelled(bench: Bench) -> None:
+def test_an_item_that_another_run_wants_is_done_though_its_own_run_was_cancelled(bench: WorkerFixture) -> None:
     for run in ("r1", "r2"):
         bench.feed(run, items=1)
     bench.send_item(bench.job("item-a", create=False), Watcher("r1", "00000", 0), Watcher("r2", "00000", 0))
@@ -102,7 +102,7 @@ def test_an_item_that_another_run_wants_is_done_though_its_own_run_was_cancelled
     assert bench.shard("r2").succeeded == 1
 
 
-def test_an_item_in_the_engine_is_dropped_when_its_run_is_cancelled(bench: Bench, tmp_path: Path) -> None:
+def test_an_item_in_the_engine_is_dropped_when_its_run_is_cancelled(bench: WorkerFixture, tmp_path: Path) -> None:
     bench.feed("r", items=1)
     never = json.dumps({"until": str(tmp_path / "never")})
     bench.send_item(bench.job("item-a", prompt=never, create=False), Watcher("r", "00000", 0))
@@ -116,7 +116,7 @@ def test_an_item_in_the_engine_is_dropped_when_its_run_is_cancelled(bench: Bench
 class Cancelling(Counting):
     """Cancels the run as soon as a job is in the engine."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: WorkerFixture) -> None:
         super().__init__()
         self.bench = bench
 
@@ -125,7 +125,7 @@ class Cancelling(Counting):
         return await super().run(job, workdir)
 
 
-def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: Bench, tmp_path: Path) -> None:
+def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: WorkerFixture, tmp_path: Path) -> None:
     bench.feed("r", items=1)
     never = json.dumps({"until": str(tmp_path / "never")})
     soon = datetime.now(UTC) + timedelta(seconds=4)
@@ -137,7 +137,7 @@ def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: B
     assert bench.shard("r").failed == 1
 
 
-def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the_file(bench: Bench) -> None:
+def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the_file(bench: WorkerFixture) -> None:
     bench.feed("r", items=1)
     bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0), table_only=True)
     bench.worker().run()
@@ -148,7 +148,7 @@ def test_the_document_of_a_run_that_wants_a_table_only_is_not_written_beside_the
 
 
 def test_an_item_that_was_planned_for_another_deployment_is_planned_again_after_some_receipts(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "RECEIPTS_BEFORE_PLANNED_AGAIN", 1)
     bench.feed("r", items=1)
@@ -161,7 +161,7 @@ def test_an_item_that_was_planned_for_another_deployment_is_planned_again_after_
     assert (bench.shard("r").done, bench.shard("r").task_tokens) == (0, set())
 
 
-def test_an_item_has_until_the_deadline_of_a_run_that_joined_later(bench: Bench) -> None:
+def test_an_item_has_until_the_deadline_of_a_run_that_joined_later(bench: WorkerFixture) -> None:
     for run in ("r1", "r2"):
         bench.feed(run, items=1)
     early = bench.job("item-a", create=False, deadline=datetime.now(UTC) - timedelta(seconds=1))
@@ -174,7 +174,7 @@ def test_an_item_has_until_the_deadline_of_a_run_that_joined_later(bench: Bench)
 
 
 def test_a_message_of_a_cancelled_run_is_kept_if_another_run_joins_at_that_moment(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for run in ("r1", "r2"):
         bench.feed(run, items=1)
@@ -192,7 +192,9 @@ def test_a_message_of_a_cancelled_run_is_kept_if_another_run_joins_at_that_momen
     assert bench.shard("r2").succeeded == 1
 
 
-def test_an_item_counts_its_share_of_the_gpus_and_their_price(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_counts_its_share_of_the_gpus_and_their_price(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
     monkeypatch.setattr(costs, "instance_type", lambda: "g6e.12xlarge")
     bench.feed("r", items=1)

@@ -15,11 +15,11 @@ from cosmos_batch.worker import serve
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.nvidia_driver import check_driver
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 
 @pytest.fixture
-def gave_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def gave_up(bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerFixture:
     """Run a worker on a host without a driver."""
     monkeypatch.setattr(serve, "check_driver", partial(check_driver, version_file=tmp_path / "no-driver"))
     bench.workers.submitted("worker-1", "definition:1")
@@ -39,7 +39,7 @@ class Closing(ScriptedEngine):
         Closing.closed += 1
 
 
-def test_without_a_driver_a_worker_ends_with_the_remedy_in_its_row(gave_up: Bench) -> None:
+def test_without_a_driver_a_worker_ends_with_the_remedy_in_its_row(gave_up: WorkerFixture) -> None:
     row = gave_up.workers.get("worker-1")
     assert row is not None and row.error is not None
     assert (row.state, row.error.code) == ("ENDED", "EngineFailed")
@@ -53,7 +53,7 @@ def test_a_worker_that_gives_up_closes_its_engine() -> None:
     assert Closing.closed
 
 
-def test_gpus_are_allocated_before_the_model_is_loaded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_allocated_before_the_model_is_loaded(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise Failure("EngineFailed", "The plan uses 2 GPUs, and this worker has 1.", "Give it 2.")
 
@@ -68,7 +68,7 @@ def test_gpus_are_allocated_before_the_model_is_loaded(bench: Bench, monkeypatch
     assert "modelLoaded" not in row.stages
 
 
-def test_a_worker_that_must_drain_at_its_start_loads_nothing(bench: Bench) -> None:
+def test_a_worker_that_must_drain_at_its_start_loads_nothing(bench: WorkerFixture) -> None:
     """Another model was deployed while the worker waited for an instance."""
     bench.workers.submitted("worker-1", "definition:1")
     bench.workers.must_drain("worker-1")

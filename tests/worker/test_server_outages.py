@@ -24,7 +24,7 @@ from cosmos_batch.worker.job_limits import refusal
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
 from tests.engines.reasoner.endpoint.conftest import Server, error
-from tests.worker.conftest import Bench, Hand
+from tests.worker.conftest import InProcessWorker, WorkerFixture
 from tests.worker.engines import PATIENCE, until
 
 NAMES = [f"job-{number}" for number in range(6)]
@@ -62,47 +62,49 @@ def stop(server: Server) -> None:
     server.server_close()
 
 
-def hand_at(bench: Bench, server: Server, idle_seconds: int = 600, **settings: Any) -> Hand:
+def worker_at(bench: WorkerFixture, server: Server, idle_seconds: int = 600, **settings: Any) -> InProcessWorker:
     """Return a worker for the server that does not leave without work."""
     endpoint = Endpoint(url=server.url, concurrency=len(NAMES), timeout_seconds=settings.pop("timeout_seconds", 60))
     environment = bench.environment("worker-1", idle_seconds=idle_seconds, **settings)
     environment = environment.model_copy(update={"endpoint": endpoint})
-    return Hand(bench, environment, EndpointEngine(endpoint, lambda: None), None)
+    return InProcessWorker(bench, environment, EndpointEngine(endpoint, lambda: None), None)
 
 
-def rows(bench: Bench, names: list[str] = NAMES) -> list[JobRow]:
+def rows(bench: WorkerFixture, names: list[str] = NAMES) -> list[JobRow]:
     found = [bench.jobs.get(name) for name in names]
     return [row for row in found if row is not None]
 
 
-def work(hand: Hand, story: Callable[[], Awaitable[None]]) -> None:
+def work(worker: InProcessWorker, story: Callable[[], Awaitable[None]]) -> None:
     """Run a scenario while the worker serves, and stop the worker after it."""
 
     async def both() -> None:
-        await hand.model.load()
-        serving = asyncio.create_task(hand.worker.serve())
+        await worker.model.load()
+        serving = asyncio.create_task(worker.loop.serve())
         try:
             await story()
         finally:
-            hand.worker.stop()
+            worker.loop.stop()
             await serving
-            hand.model.engine.close()
+            worker.model.engine.close()
 
     asyncio.run(both())
 
 
-async def all_answered(bench: Bench, names: list[str] = NAMES) -> None:
+async def all_answered(bench: WorkerFixture, names: list[str] = NAMES) -> None:
     await until(lambda: all(row.state == "SUCCEEDED" for row in rows(bench, names)))
 
 
-def assert_blameless(bench: Bench, names: list[str] = NAMES) -> None:
+def assert_blameless(bench: WorkerFixture, names: list[str] = NAMES) -> None:
     """Assert that only the attempt that answered each job has counted."""
     assert {(row.attempts, row.suspect, row.state) for row in rows(bench, names)} == {(1, False, "SUCCEEDED")}
 
 
-def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, serve: Callable[..., Server]) -> None:
+def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(
+    bench: WorkerFixture, serve: Callable[..., Server]
+) -> None:
     server = serve()
-    hand = hand_at(bench, server)
+    worker = worker_at(bench, server)
 
     async def story() -> None:
         stop(server)
@@ -119,7 +121,7 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, s
         await all_answered(bench)
         assert len(back.asked) == len(NAMES)
 
-    work(hand, story)
+    work(worker, story)
     assert_blameless(bench)
     assert all(row.waiting is None for row in rows(bench))
 
@@ -130,7 +132,7 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(bench: Bench, s
     ids=["429", "503", "502", "504", "breaks off", "slow"],
 )
 def test_an_outage_neither_counts_an_attempt_nor_makes_a_suspect(
-    bench: Bench, serve: Callable[..., Server], fault: Any
+    bench: WorkerFixture, serve: Callable[..., Server], fault: Any
 ) -> None:
     server = serve()
     server.fault = fault
@@ -145,13 +147,13 @@ def test_an_outage_neither_counts_an_attempt_nor_makes_a_suspect(
         await all_answered(bench, names)
 
     # Slow is one that is asked for longer than it may take; what is answered after all must not meet that limit.
-    hand = hand_at(bench, server, timeout_seconds=3 if fault == "sleep" else 60)
-    work(hand, story)
+    worker = worker_at(bench, server, timeout_seconds=3 if fault == "sleep" else 60)
+    work(worker, story)
     assert_blameless(bench, names)
 
 
 def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
-    bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve()
     server.fault = lambda asked: "hang up" if "poison" in json.dumps(asked) else None
@@ -162,7 +164,7 @@ def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
         bench.send(bench.job("sound"))
         await all_answered(bench, ["sound"])
 
-    work(hand_at(bench, server, max_attempts=2), story)
+    work(worker_at(bench, server, max_attempts=2), story)
     [call] = bench.stepfunctions.calls_of("failure")
     assert call["error"] == "EngineFailed" and "does not answer" in json.loads(call["cause"])["message"]
     [poison] = rows(bench, ["poison"])
@@ -172,7 +174,7 @@ def test_a_job_that_interrupts_the_server_each_time_fails_in_the_end(
 
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_permanent_error_of_the_server_fails_the_job_at_once(
-    bench: Bench, serve: Callable[..., Server], status: int
+    bench: WorkerFixture, serve: Callable[..., Server], status: int
 ) -> None:
     server = serve()
     server.fault = error(status, "model `x` does not exist")
@@ -181,14 +183,14 @@ def test_a_permanent_error_of_the_server_fails_the_job_at_once(
     async def story() -> None:
         await until(lambda: bench.stepfunctions.calls_of("failure"))
 
-    work(hand_at(bench, server), story)
+    work(worker_at(bench, server), story)
     [call] = bench.stepfunctions.calls_of("failure")
     assert call["error"] == "ModelUnavailable" and "model `x` does not exist" in json.loads(call["cause"])["message"]
     assert len(server.asked) == 1
 
 
 def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
-    bench: Bench, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 7200.0)  # an hour is left, so there is no time for another try
     server = serve()
@@ -198,23 +200,25 @@ def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(
     async def story() -> None:
         await until(lambda: bench.stepfunctions.calls_of("failure"))
 
-    work(hand_at(bench, server), story)
+    work(worker_at(bench, server), story)
     [call] = bench.stepfunctions.calls_of("failure")
     cause = json.loads(call["cause"])
     assert call["error"] == "TimedOut" and "waited for a server" in cause["message"] and "no room" in cause["message"]
 
 
-def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(bench: Bench, serve: Callable[..., Server]) -> None:
+def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(
+    bench: WorkerFixture, serve: Callable[..., Server]
+) -> None:
     """An idle GPU costs money, and the next worker finds the job in the queue."""
     server = serve()
-    hand = hand_at(bench, server, idle_seconds=2)
+    worker = worker_at(bench, server, idle_seconds=2)
 
     async def serve_until_it_leaves() -> None:
-        await hand.model.load()
+        await worker.model.load()
         stop(server)
         bench.send(bench.job("one"))
-        await asyncio.wait_for(hand.worker.serve(), PATIENCE)
-        hand.model.engine.close()
+        await asyncio.wait_for(worker.loop.serve(), PATIENCE)
+        worker.model.engine.close()
 
     asyncio.run(serve_until_it_leaves())
     assert sum(bench.waiting()) == 1
@@ -222,22 +226,22 @@ def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(bench: Bench,
     assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED") and row.waiting
 
 
-def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Callable[..., Server]) -> None:
+def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: WorkerFixture, serve: Callable[..., Server]) -> None:
     server = serve()
-    hand = hand_at(bench, server)
+    worker = worker_at(bench, server)
     looks: list[bool] = []
 
     async def story() -> None:
         stop(server)
         bench.send(bench.job("first"))
         await until(lambda: any(row.waiting for row in rows(bench, ["first"])))
-        look = hand.runner.endings.outage.probe
+        look = worker.runner.endings.outage.probe
 
         async def counted() -> None:
             await look()
-            looks.append(hand.runner.endings.outage.is_on)
+            looks.append(worker.runner.endings.outage.is_on)
 
-        hand.runner.endings.outage.probe = counted  # type: ignore[method-assign]
+        worker.runner.endings.outage.probe = counted  # type: ignore[method-assign]
         await until(lambda: looks)  # the receive that was under way has ended
         bench.send(bench.job("second"))
         await until(lambda: len(looks) > 5)
@@ -246,7 +250,7 @@ def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: Bench, serve: Ca
         serve(server.server_address[1])
         await all_answered(bench, ["first", "second"])
 
-    work(hand, story)
+    work(worker, story)
 
 
 def unavailable(retry_after: float | None = None) -> ServerUnavailable:
@@ -254,7 +258,7 @@ def unavailable(retry_after: float | None = None) -> ServerUnavailable:
 
 
 def test_pauses_double_follow_retry_after_and_end_before_the_deadline(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_outages, "FIRST_PAUSE", 10.0)
     monkeypatch.setattr(server_outages, "LONGEST_PAUSE", 900.0)
@@ -270,7 +274,7 @@ def test_pauses_double_follow_retry_after_and_end_before_the_deadline(
     assert pause_seconds(bench.job("now", deadline=datetime.now(UTC)), 0, unavailable()) is None
 
 
-def test_pauses_do_not_count_as_receipts(bench: Bench) -> None:
+def test_pauses_do_not_count_as_receipts(bench: WorkerFixture) -> None:
     job = bench.job("one")
     [row] = rows(bench, ["one"])
     environment = bench.environment("worker-1")
@@ -284,7 +288,7 @@ def test_pauses_do_not_count_as_receipts(bench: Bench) -> None:
     assert error is not None and (error.code, error.retryable) == ("Internal", True)
 
 
-def test_a_worker_counts_the_receipts_of_a_message(bench: Bench) -> None:
+def test_a_worker_counts_the_receipts_of_a_message(bench: WorkerFixture) -> None:
     bench.send(bench.job("one"))
     for _ in range(MAX_RECEIPTS):
         [message] = bench.sqs.receive_message(QueueUrl=bench.queue_url)["Messages"]

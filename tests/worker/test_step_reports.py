@@ -10,7 +10,7 @@ from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.state import JobRow
 from cosmos_batch.worker import inference
 from tests.support.scripted_generator import ScriptedGenerator
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 from tests.worker.test_generations import planned, run
 
 SMALL = {"mode": "t2v", "width": 64, "height": 64, "num_frames": 5}
@@ -19,7 +19,7 @@ SMALL = {"mode": "t2v", "width": 64, "height": 64, "num_frames": 5}
 class Counting(ScriptedGenerator):
     """Does each of three steps once the one before is in the row, and keeps what it has read there."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: WorkerFixture) -> None:
         super().__init__()
         self._bench = bench
         self._done = 0
@@ -47,13 +47,13 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "STEPS_PERIOD_SECONDS", 0.01)
 
 
-def row_of(bench: Bench) -> JobRow:
+def row_of(bench: WorkerFixture) -> JobRow:
     row = bench.jobs.get("one")
     assert row is not None
     return row
 
 
-def test_each_step_is_written_to_the_row(bench: Bench) -> None:
+def test_each_step_is_written_to_the_row(bench: WorkerFixture) -> None:
     engine = Counting(bench)
     planned(bench, SMALL)
     run(bench, engine)
@@ -61,7 +61,7 @@ def test_each_step_is_written_to_the_row(bench: Bench) -> None:
     assert row_of(bench).open_attempt is None and row_of(bench).state == "SUCCEEDED"
 
 
-def test_steps_of_an_ended_attempt_are_not_written(bench: Bench) -> None:
+def test_steps_of_an_ended_attempt_are_not_written(bench: WorkerFixture) -> None:
     planned(bench, SMALL)
     bench.jobs.note_steps("one", "another", 1, 3)
     assert row_of(bench).open_attempt is None

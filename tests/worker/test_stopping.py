@@ -11,26 +11,26 @@ import pytest
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION
 from cosmos_batch.state import Attempt, WorkerRow
 from cosmos_batch.worker import loop
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 from tests.worker.engines import PATIENCE, Counting, until
 
 
 @pytest.mark.parametrize("experienced", [False, True])
 def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, experienced: bool
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, experienced: bool
 ) -> None:
     monkeypatch.setattr(loop, "STOP_SECONDS", 5)
     if experienced:
         bench.send(bench.job("quick", prompt=json.dumps({"seconds": 0.1})))
     engine = Counting()
-    hand = bench.worker(engine=engine, idle_seconds=600)
+    worker = bench.worker(engine=engine, idle_seconds=600)
 
     async def scene() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         await until(lambda: len(bench.stepfunctions.calls_of("success")) == int(experienced))
         bench.send(bench.job(prompt=json.dumps({"seconds": 1})))
         await until(lambda: engine.inside == 1)
-        hand.worker.stop()
+        worker.loop.stop()
         await serving
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
@@ -43,13 +43,13 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
         assert bench.waiting() == (1, 0), "visible again at once"
 
 
-def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
-    hand = bench.worker(idle_seconds=600)
+def test_messages_received_while_it_stops_are_given_back(bench: WorkerFixture) -> None:
+    worker = bench.worker(idle_seconds=600)
 
     async def scene() -> None:
-        serving = asyncio.create_task(hand.serve())
-        await until(lambda: hand.worker._idle_for(0))
-        hand.worker.stop()
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: worker.loop._idle_for(0))
+        worker.loop.stop()
         bench.send(bench.job())
         await serving
 
@@ -60,20 +60,22 @@ def test_messages_received_while_it_stops_are_given_back(bench: Bench) -> None:
     assert bench.waiting() == (1, 0)
 
 
-def test_a_draining_worker_that_is_stopped_gives_jobs_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draining_worker_that_is_stopped_gives_jobs_back(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "STOP_SECONDS", 1)
     bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
     engine = Counting()
-    hand = bench.worker(engine=engine, idle_seconds=600)
+    worker = bench.worker(engine=engine, idle_seconds=600)
 
     async def scene() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         await until(lambda: engine.inside == 1)
-        hand.worker._draining = True
-        hand.worker._wake.set()
+        worker.loop._draining = True
+        worker.loop._wake.set()
         await asyncio.sleep(1.5)
         assert not serving.done()
-        hand.worker.stop()
+        worker.loop.stop()
         await serving
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
@@ -83,10 +85,10 @@ def test_a_draining_worker_that_is_stopped_gives_jobs_back(bench: Bench, monkeyp
 
 
 def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.send(bench.job())
-    hand = bench.worker(idle_seconds=600)
+    worker = bench.worker(idle_seconds=600)
     opening = threading.Event()
     open_attempt = bench.jobs.open_attempt
 
@@ -98,9 +100,9 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
     monkeypatch.setattr(bench.jobs, "open_attempt", slowly)
 
     async def scene() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         await until(opening.is_set)
-        hand.worker.stop()
+        worker.loop.stop()
         await serving
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
@@ -109,25 +111,25 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
     assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
 
 
-def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: Bench) -> None:
+def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: WorkerFixture) -> None:
     """The job's asyncio task has not run yet, and must give its message back all the same."""
-    hand = bench.worker(idle_seconds=600)
-    begin = hand.worker._begin
+    worker = bench.worker(idle_seconds=600)
+    begin = worker.loop._begin
 
     async def begin_and_stop(message: dict[str, str]) -> None:
         await begin(message)
-        hand.worker.stop()
+        worker.loop.stop()
 
-    hand.worker._begin = begin_and_stop  # type: ignore[method-assign]
+    worker.loop._begin = begin_and_stop  # type: ignore[method-assign]
     bench.send(bench.job())
-    hand.run()
+    worker.run()
     row = bench.jobs.get("one")
     assert row is not None
     assert (row.state, row.attempts) == ("PLANNED", 0)
     assert bench.waiting() == (1, 0)
 
 
-def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -> None:
+def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: WorkerFixture) -> None:
     bench.sqs.send_message(
         QueueUrl=bench.queue_url,
         MessageBody=json.dumps({"schemaVersion": ITEM_SCHEMA_VERSION + 1, "taskToken": "t", "job": {}}),
@@ -138,12 +140,12 @@ def test_a_job_of_newer_code_is_given_back_and_the_worker_drains(bench: Bench) -
     assert row is not None and row.state == "DRAINING", "scale no longer counts on it"
 
 
-def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: Bench) -> None:
+def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: WorkerFixture) -> None:
     bench.send(bench.job(prompt=json.dumps({"seconds": 2})))
-    hand = bench.worker(idle_seconds=600)
+    worker = bench.worker(idle_seconds=600)
 
     async def asked_at_work() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         while not bench.attempts("one"):
             await asyncio.sleep(0.05)
         bench.workers.must_drain("worker-1")
@@ -156,12 +158,12 @@ def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: Bench) -> 
     assert row.state == "DRAINING"
 
 
-def test_a_warm_worker_stays_without_work(bench: Bench) -> None:
-    hand = bench.worker(idle_seconds=1)
+def test_a_warm_worker_stays_without_work(bench: WorkerFixture) -> None:
+    worker = bench.worker(idle_seconds=1)
     bench.workers.keep("worker-1", True)
 
     async def while_it_serves() -> None:
-        serving = asyncio.create_task(hand.serve())
+        serving = asyncio.create_task(worker.serve())
         await asyncio.sleep(4)
         assert not serving.done() and bench.workers.get("worker-1").state == "READY"
         bench.workers.keep("worker-1", False)
@@ -171,8 +173,10 @@ def test_a_warm_worker_stays_without_work(bench: Bench) -> None:
     assert bench.workers.get("worker-1").state == "DRAINING"
 
 
-def test_a_worker_that_becomes_warm_while_it_leaves_stays(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    hand = bench.worker(idle_seconds=0)
+def test_a_worker_that_becomes_warm_while_it_leaves_stays(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = bench.worker(idle_seconds=0)
     draining, left = bench.workers.draining, []
 
     def asked_meanwhile(name: str) -> WorkerRow:
@@ -183,14 +187,14 @@ def test_a_worker_that_becomes_warm_while_it_leaves_stays(bench: Bench, monkeypa
         return row
 
     monkeypatch.setattr(bench.workers, "draining", asked_meanwhile)
-    hand.run()
+    worker.run()
     assert len(left) == 2
 
 
 def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand = bench.worker()
+    worker = bench.worker()
     draining = bench.workers.draining
 
     def say_and_send(name: str) -> WorkerRow:
@@ -200,5 +204,5 @@ def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
         return row
 
     monkeypatch.setattr(bench.workers, "draining", say_and_send)
-    hand.run()
+    worker.run()
     assert len(bench.stepfunctions.calls_of("success")) == 1

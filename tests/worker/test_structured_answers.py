@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 from cosmos_batch.contract.parameters import Parameters
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 SCHEMA = {"type": "object", "properties": {"robots": {"type": "integer"}}, "required": ["robots"]}
 
 
-def structured(bench: Bench, text: str, **parameters: Any) -> dict[str, Any]:
+def structured(bench: WorkerFixture, text: str, **parameters: Any) -> dict[str, Any]:
     """Run a job whose engine answers `text` each time, and return its document."""
     prompt = json.dumps({"text": text})
     bench.send(bench.job(prompt=prompt, parameters=Parameters(**{"json_schema": SCHEMA, **parameters})))
@@ -18,13 +18,13 @@ def structured(bench: Bench, text: str, **parameters: Any) -> dict[str, Any]:
     return document
 
 
-def test_a_structured_answer_is_stored_parsed(bench: Bench) -> None:
+def test_a_structured_answer_is_stored_parsed(bench: WorkerFixture) -> None:
     document = structured(bench, 'I see: {"robots": 2}')
     assert (document["data"], document["result"]) == ({"robots": 2}, 'I see: {"robots": 2}')
     assert "dataError" not in document and document["parameters"]["jsonSchema"] == SCHEMA
 
 
-def test_an_answer_that_does_not_fit_the_schema_is_delivered_with_an_error(bench: Bench) -> None:
+def test_an_answer_that_does_not_fit_the_schema_is_delivered_with_an_error(bench: WorkerFixture) -> None:
     document = structured(bench, '{"robots": "two"}')
     assert document["data"] is None
     assert "An earlier answer was not accepted" in document["result"], "the second answer: this engine says its prompt"
@@ -34,7 +34,7 @@ def test_an_answer_that_does_not_fit_the_schema_is_delivered_with_an_error(bench
     assert json.loads(call["output"])["outputs"]
 
 
-def test_without_a_schema_the_document_has_no_data(bench: Bench) -> None:
+def test_without_a_schema_the_document_has_no_data(bench: WorkerFixture) -> None:
     bench.send(bench.job(prompt='{"robots": 2}'))
     bench.worker().run()
     assert not {"data", "dataError", "notes"} & set(json.loads(bench.document("one")))

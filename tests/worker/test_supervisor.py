@@ -8,10 +8,10 @@ import sys
 from moto.server import ThreadedMotoServer
 
 from tests.support.metadata_service import metadata_service
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 
-def test_a_spot_notice_before_the_worker_handles_signals_is_no_failed_start(bench: Bench) -> None:
+def test_a_spot_notice_before_the_worker_handles_signals_is_no_failed_start(bench: WorkerFixture) -> None:
     """The notice is there when the worker starts. SIGTERM ends its inner process while that still imports modules."""
     bench.workers.submitted("worker-1", "definition:1")
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

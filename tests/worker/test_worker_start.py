@@ -12,7 +12,7 @@ import pytest
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, START_PHASES, START_SECONDS
 from cosmos_batch.worker.logs import JsonLines
 from tests.support.scripted_engine import ScriptedEngine
-from tests.worker.conftest import Bench
+from tests.worker.conftest import WorkerFixture
 
 
 class Compiler(ScriptedEngine):
@@ -44,14 +44,14 @@ class Compiler(ScriptedEngine):
 
 @pytest.fixture
 def machine(
-    bench: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], None]:
     """Return a function that moves the test to another machine with empty folders."""
     bench.s3.create_bucket(Bucket="model-bucket")
     return lambda name: monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp(name)))
 
 
-def test_a_second_worker_on_another_host_compiles_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
+def test_a_second_worker_on_another_host_compiles_nothing(bench: WorkerFixture, machine: Callable[[str], None]) -> None:
     compiled = []
     for name in ("first", "second"):
         machine(name)
@@ -63,18 +63,18 @@ def test_a_second_worker_on_another_host_compiles_nothing(bench: Bench, machine:
 
 
 def test_compiled_code_is_kept_before_the_first_job(
-    bench: Bench, machine: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    bench: WorkerFixture, machine: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine("first")
-    hand = bench.worker("first", Compiler())
-    monkeypatch.setattr(hand.model, "backed_up", lambda: asyncio.wait(hand.model._back_ups))
+    worker = bench.worker("first", Compiler())
+    monkeypatch.setattr(worker.model, "backed_up", lambda: asyncio.wait(worker.model._back_ups))
     bench.send(bench.job())
-    hand.run()
+    worker.run()
     [entry] = bench.s3.list_objects_v2(Bucket="model-bucket")["Contents"]
     assert entry["Key"].startswith("caches/cosmos-reason2-2b/")
 
 
-def test_an_engine_that_compiles_nothing_keeps_nothing(bench: Bench, machine: Callable[[str], None]) -> None:
+def test_an_engine_that_compiles_nothing_keeps_nothing(bench: WorkerFixture, machine: Callable[[str], None]) -> None:
     machine("first")
     bench.send(bench.job())
     bench.worker().run()
@@ -92,13 +92,13 @@ def call(records: list[logging.LogRecord]) -> dict[str, float]:
 
 
 def test_each_phase_of_a_start_is_logged_and_measured(
-    bench: Bench, machine: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    bench: WorkerFixture, machine: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     machine("first")
-    hand = bench.worker("first", Compiler())
-    hand.worker.boot_seconds = 0.25
-    hand.run()
+    worker = bench.worker("first", Compiler())
+    worker.loop.boot_seconds = 0.25
+    worker.run()
     seconds = call(caplog.records)
     assert list(seconds) == [*START_PHASES, *ENGINE_START_PHASES]
     assert seconds["boot"] == 0.25 and seconds["compile"] == 1.5
@@ -106,7 +106,9 @@ def test_each_phase_of_a_start_is_logged_and_measured(
     assert "boot 0.2 s, model" in line and "graphs 1.5 s" in line
 
 
-def test_an_engine_without_phases_is_logged_as_a_single_phase(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_without_phases_is_logged_as_a_single_phase(
+    bench: WorkerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     bench.worker().run()
     assert list(call(caplog.records)) == ["host", "boot", "model", "engine"]

@@ -19,7 +19,7 @@ from cosmos_batch.contract.s3 import S3Location
 _BLOCK = 1 << 20  # bytes
 _READ_LIMIT = 256 << 20  # bytes that are fetched for a header and a picture
 _KEPT_LIMIT = 8 << 30  # bytes of files that were needed whole
-_HEAD_SECONDS = 60.0  # a file is looked up again after this time
+_HEAD_SECONDS = 60.0  # a HEAD result is used this long, then asked again
 _HEADS_KEPT = 10_000
 WHOLE_LIMIT = 4 << 30  # bytes of a file that is converted, or whose frames are shown
 
@@ -77,13 +77,13 @@ class S3MediaFinder:
 
     def find(self, location: S3Location) -> S3Media | None:
         """Return a file in S3, or None where it is gone or may not be read. The answer is kept for some time."""
-        looked_at, found = self._heads.get(location, (-math.inf, None))
+        looked_at, file = self._heads.get(location, (-math.inf, None))
         if time.monotonic() > looked_at + _HEAD_SECONDS:
             if len(self._heads) > _HEADS_KEPT:
                 self._heads.clear()
-            found = self._look(location)
-            self._heads[location] = (time.monotonic(), found)
-        return found
+            file = self._look(location)
+            self._heads[location] = (time.monotonic(), file)
+        return file
 
     def _look(self, location: S3Location) -> S3Media | None:
         from botocore.exceptions import ClientError

@@ -23,7 +23,7 @@ STOPPED = Error(
     message="The local cloud was stopped before the run had ended.",
     remedy="Start the run again, in another local cloud.",
 )
-END_SECONDS = 60.0  # a run is kept as far as it is after this time
+END_SECONDS = 60.0  # runs that have not ended by then are kept as they are
 INPUT_BYTES = 512 << 20  # the first input files of a run are kept up to this size; the others are left out
 _POLL_SECONDS = 0.3
 
@@ -74,7 +74,7 @@ class KeptRuns:
         objects = replace(self.objects, listed=tuple(record["keys"]))
         return _KeptDeployment(
             lambda _: objects,
-            asset_roots=record.get("roots", []),  # an earlier release has not kept them
+            asset_roots=record.get("roots", []),  # records of earlier releases lack this key
             state_machine_arn="",
             state_table="",
             state_bucket=record["bucket"],
@@ -84,7 +84,7 @@ class KeptRuns:
 
 
 def end_runs(deployment: Deployment) -> None:
-    """Cancel the runs of a deployment that have not ended, and wait until the answers that they have are in tables."""
+    """Cancel the runs of a deployment that have not ended, and wait until their answers so far are in tables."""
     active = [row.id for row in deployment.runs.active() if row.ended_at is None]
     for run in active:
         cancel_run(deployment, run, STOPPED)

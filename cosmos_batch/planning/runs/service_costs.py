@@ -21,7 +21,7 @@ UNITS_PER_ITEM = {
 }
 _OF_A_DOCUMENT = ("s3.put", "events.published")  # one unit of each
 
-DOCUMENT_BYTES = 4_000  # the size of a document together with its lines in the run's table
+DOCUMENT_BYTES = 4_000  # bytes of one document together with its lines in the run's table
 
 
 def orchestration_dollars(items: int, table_only: bool) -> float:

@@ -104,7 +104,7 @@ def test_a_call_that_is_refused_leaves_no_empty_folder(
 def test_files_that_cannot_be_used_are_left_out_and_the_others_are_answered(
     answers: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of this machine and those in S3 are all named, with and without the option."""
+    """Without the option the first check refuses the call; with it, files of this machine and in S3 are named."""
     asked: list[str] = []
     answers(f"{UPLOADS[0]}/one.json")
     answer = run.answer_files

@@ -26,7 +26,7 @@ from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
 RUN = "my-run"
 
 
-class Bench:
+class RunFixture:
     """Runs over files that lie in the bucket `assets`."""
 
     def __init__(self, cloud: Cloud) -> None:
@@ -119,9 +119,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> RunFixture:
     monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
     monkeypatch.setattr(DynamoType, "__add__", dynamodb.added)
     for environment in (FeedEnvironment, PrepareRunEnvironment, CollectEnvironment, FinishRunEnvironment):
         configure(environment)
-    return Bench(cloud)
+    return RunFixture(cloud)

@@ -2,12 +2,12 @@
 
 from cosmos_batch.contract.error import Error
 from tests.lambdas.cloud import SMALL
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 
 BAD = Error(code="InvalidInput", message="no video", remedy="r")
 
 
-def test_results_and_errors_have_a_line_for_each_item(bench: Bench) -> None:
+def test_results_and_errors_have_a_line_for_each_item(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b", "c"))
     one, two, three = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(one)
@@ -34,7 +34,7 @@ def test_results_and_errors_have_a_line_for_each_item(bench: Bench) -> None:
     assert pipeline is not None and pipeline["waitingJobs"] == 0
 
 
-def test_items_of_a_cancelled_run_are_closed_and_say_so(bench: Bench) -> None:
+def test_items_of_a_cancelled_run_are_closed_and_say_so(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     one, two = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(one)
@@ -46,7 +46,7 @@ def test_items_of_a_cancelled_run_are_closed_and_say_so(bench: Bench) -> None:
     assert line.error is not None and line.error.code == "Cancelled"
 
 
-def test_a_job_that_another_run_waits_for_is_not_closed(bench: Bench) -> None:
+def test_a_job_that_another_run_waits_for_is_not_closed(bench: RunFixture) -> None:
     items = bench.items("a")
     ref = bench.started(items)
     [job] = [message["job"]["jobId"] for message in bench.sent()]
@@ -61,7 +61,7 @@ def test_a_job_that_another_run_waits_for_is_not_closed(bench: Bench) -> None:
     assert bench.shard("other").succeeded == 1
 
 
-def test_a_shard_whose_state_timed_out_fails_what_has_not_ended(bench: Bench) -> None:
+def test_a_shard_whose_state_timed_out_fails_what_has_not_ended(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     one, two = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(one)
@@ -72,7 +72,7 @@ def test_a_shard_whose_state_timed_out_fails_what_has_not_ended(bench: Bench) ->
     assert line.error is not None and line.error.code == "TimedOut"
 
 
-def test_an_end_that_was_never_counted_is_counted(bench: Bench) -> None:
+def test_an_end_that_was_never_counted_is_counted(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     [job] = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(job)
@@ -81,13 +81,13 @@ def test_an_end_that_was_never_counted_is_counted(bench: Bench) -> None:
     assert (bench.shard().succeeded, len(bench.lines("results"))) == (1, 1)
 
 
-def test_a_shard_that_was_not_fed_is_left_alone(bench: Bench) -> None:
+def test_a_shard_that_was_not_fed_is_left_alone(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
     assert bench.collect(ref)["collected"] is False
 
 
-def test_a_shard_with_items_in_flight_is_left_to_the_execution_that_waits_for_it(bench: Bench) -> None:
+def test_a_shard_with_items_in_flight_is_left_to_the_execution_that_waits_for_it(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     assert bench.collect(ref)["collected"] is False
     assert (bench.shard().state, bench.job_row(bench.sent()[0]["job"]["jobId"]).state) == ("RUNNING", "PLANNED")

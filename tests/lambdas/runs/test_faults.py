@@ -17,7 +17,7 @@ from lambdas.runs import feed, item_messages, reconcile, shard_plan
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.reconcile import reconcile_runs
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 
 PASSES = Error(code="EngineFailed", message="It crashed.", remedy="r", retryable=True)
 ANOTHER = Identity(model=IDENTITY.model, engine="auto", configuration="another configuration")
@@ -36,11 +36,11 @@ def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
 
 
-def run_sweep(bench: Bench) -> None:
+def run_sweep(bench: RunFixture) -> None:
     reconcile_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
 
 
-def sent_ids(bench: Bench) -> list[str]:
+def sent_ids(bench: RunFixture) -> list[str]:
     return [message["job"]["jobId"] for message in bench.sent()]
 
 
@@ -52,7 +52,7 @@ def dies_at(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, call: Cal
             call()
 
 
-def deploy(bench: Bench, monkeypatch: pytest.MonkeyPatch, identity: Identity) -> None:
+def deploy(bench: RunFixture, monkeypatch: pytest.MonkeyPatch, identity: Identity) -> None:
     """Deploy the pipeline with another configuration, as `feed` sees it."""
     pipelines = {
         name: one.model_copy(update={"queue": one.queue.model_copy(update={"identity": identity})})
@@ -64,7 +64,9 @@ def deploy(bench: Bench, monkeypatch: pytest.MonkeyPatch, identity: Identity) ->
 # Items that several runs share
 
 
-def test_an_item_that_joined_a_job_that_was_never_sent_is_sent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_that_joined_a_job_that_was_never_sent_is_sent(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = bench.items("a")
     ref = bench.write(items)
     bench.prepare()
@@ -74,7 +76,9 @@ def test_an_item_that_joined_a_job_that_was_never_sent_is_sent(bench: Bench, mon
     assert len(sent_ids(bench)) == 1
 
 
-def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(bench: Bench, stalled: None) -> None:
+def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(
+    bench: RunFixture, stalled: None
+) -> None:
     items = bench.items("a")
     bench.started(items)
     bench.started_by_another(items)
@@ -86,14 +90,14 @@ def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(b
     assert sent_ids(bench) == [job, job], "it was noted that it is sent"
 
 
-def test_feeding_a_shard_twice_sends_nothing_twice(bench: Bench) -> None:
+def test_feeding_a_shard_twice_sends_nothing_twice(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     bench.feed(ref, token="second")
     bench.feed(ref, token="third", execution="e2")
     assert len(sent_ids(bench)) == 2
 
 
-def test_two_equal_items_of_a_run_are_one_job_with_one_document_and_are_paid_once(bench: Bench) -> None:
+def test_two_equal_items_of_a_run_are_one_job_with_one_document_and_are_paid_once(bench: RunFixture) -> None:
     [item] = bench.items("a")
     ref = bench.started([item, item.model_copy(update={"id": "twin"})])
     [job] = sent_ids(bench)
@@ -105,7 +109,7 @@ def test_two_equal_items_of_a_run_are_one_job_with_one_document_and_are_paid_onc
     assert (sum(line.dollars or 0 for line in lines), len({line.document for line in lines})) == (0.5, 1)
 
 
-def test_an_answer_that_another_run_had_done_again_before_it_was_collected_keeps_its_line(bench: Bench) -> None:
+def test_an_answer_that_another_run_had_done_again_before_it_was_collected_keeps_its_line(bench: RunFixture) -> None:
     items = bench.items("a")
     ref = bench.started(items)
     [job] = sent_ids(bench)
@@ -123,7 +127,7 @@ def test_an_answer_that_another_run_had_done_again_before_it_was_collected_keeps
 
 
 def test_a_run_with_an_early_deadline_ends_its_item_and_leaves_the_job_to_the_other_run(
-    bench: Bench, stalled: None, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, stalled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = bench.items("a")
     bench.started(items)
@@ -168,7 +172,7 @@ def test_a_run_with_an_early_deadline_ends_its_item_and_leaves_the_job_to_the_ot
     ],
 )
 def test_a_feed_that_dies_at_any_step_is_repeated_and_loses_and_doubles_no_item(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     ref = bench.write(bench.items("a", "b"))
     bench.prepare()
@@ -187,7 +191,7 @@ def test_a_feed_that_dies_at_any_step_is_repeated_and_loses_and_doubles_no_item(
 
 @pytest.mark.parametrize("owner, name", [(RunObjects, "write_results"), (Runs, "settle"), (Runs, "_update_shard")])
 def test_a_collect_that_dies_at_any_step_is_repeated_and_changes_nothing_twice(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     ref = bench.started(bench.items("a"))
     bench.answer(sent_ids(bench)[0])
@@ -201,7 +205,7 @@ def test_a_collect_that_dies_at_any_step_is_repeated_and_changes_nothing_twice(
 
 @pytest.mark.parametrize("owner, name", [(RunObjects, "write_summary"), (Runs, "end"), (Runs, "shards")])
 def test_a_finish_that_dies_at_any_step_is_repeated(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     ref = bench.started(bench.items("a"))
     bench.answer(sent_ids(bench)[0])
@@ -212,7 +216,7 @@ def test_a_finish_that_dies_at_any_step_is_repeated(
 
 
 def test_items_that_had_ended_keep_their_plan_when_a_resumed_feed_dies_before_its_own(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.started(bench.items("a", "b"))
     [one, two] = sent_ids(bench)
@@ -229,7 +233,7 @@ def test_items_that_had_ended_keep_their_plan_when_a_resumed_feed_dies_before_it
 
 
 def test_a_shard_that_could_not_be_fed_fails_its_items_and_not_its_run(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
@@ -244,7 +248,7 @@ def test_a_shard_that_could_not_be_fed_fails_its_items_and_not_its_run(
 
 @pytest.mark.parametrize("stop", ["cancelled", "failed"])
 def test_a_feed_that_comes_too_late_leaves_no_shard_behind(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, stop: str
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, stop: str
 ) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
@@ -269,7 +273,7 @@ def test_a_feed_that_comes_too_late_leaves_no_shard_behind(
     assert (len(sent_ids(bench)), bench.shard().state) == (1, "RUNNING")
 
 
-def test_answers_of_a_parked_shard_are_in_the_tables_if_its_run_is_cancelled(bench: Bench) -> None:
+def test_answers_of_a_parked_shard_are_in_the_tables_if_its_run_is_cancelled(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     bench.answer(sent_ids(bench)[0])
     bench.runs.hold(RUN, "no worker")
@@ -282,7 +286,7 @@ def test_answers_of_a_parked_shard_are_in_the_tables_if_its_run_is_cancelled(ben
     assert (len(bench.lines("results")), len(bench.lines("errors"))) == (1, 1)
 
 
-def test_a_shard_that_is_fed_again_after_a_cancel_counts_once_among_what_was_fed(bench: Bench) -> None:
+def test_a_shard_that_is_fed_again_after_a_cancel_counts_once_among_what_was_fed(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     feeding = RunFeeding(bench.cloud.table)
     bench.answer(sent_ids(bench)[0])
@@ -295,7 +299,7 @@ def test_a_shard_that_is_fed_again_after_a_cancel_counts_once_among_what_was_fed
     assert (fed.items, fed.needed) == (2, 1)
 
 
-def test_a_shard_that_was_fed_twice_before_a_cancel_leaves_nothing_among_what_was_fed(bench: Bench) -> None:
+def test_a_shard_that_was_fed_twice_before_a_cancel_leaves_nothing_among_what_was_fed(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b", "c"))
     feeding = RunFeeding(bench.cloud.table)
     bench.answer(sent_ids(bench)[0])
@@ -311,7 +315,7 @@ def test_a_shard_that_was_fed_twice_before_a_cancel_leaves_nothing_among_what_wa
     assert (fed.items, fed.needed) == (0, 0)
 
 
-def test_a_run_whose_lines_could_not_be_written_fails_until_they_are(bench: Bench) -> None:
+def test_a_run_whose_lines_could_not_be_written_fails_until_they_are(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     bench.answer(sent_ids(bench)[0])
     summary = bench.finish()["summary"]
@@ -323,7 +327,7 @@ def test_a_run_whose_lines_could_not_be_written_fails_until_they_are(bench: Benc
     assert [line.id for line in bench.lines("results")] == ["a"]
 
 
-def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_failure(bench: Bench) -> None:
+def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_failure(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
     refuse_queue(bench.cloud.jobs_queue, reason, bench.cloud.table)
@@ -346,7 +350,7 @@ def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_fai
 # Services that refuse
 
 
-def refuse_the_last(bench: Bench, patch: pytest.MonkeyPatch, refusals: int) -> list[float]:
+def refuse_the_last(bench: RunFixture, patch: pytest.MonkeyPatch, refusals: int) -> list[float]:
     """Let SQS refuse the last message of so many batches; return the pauses that are made."""
     pauses, left, send = list[float](), iter(range(refusals)), bench.cloud.sqs.send_message_batch
 
@@ -362,7 +366,7 @@ def refuse_the_last(bench: Bench, patch: pytest.MonkeyPatch, refusals: int) -> l
 
 
 def test_a_message_that_sqs_refuses_is_sent_again_with_growing_pauses_and_the_others_are_not(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = refuse_the_last(bench, monkeypatch, refusals=2)
     bench.started(bench.items("a", "b", "c"))
@@ -371,7 +375,7 @@ def test_a_message_that_sqs_refuses_is_sent_again_with_growing_pauses_and_the_ot
 
 
 def test_a_message_that_sqs_refuses_for_long_is_sent_when_the_state_is_tried_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.write(bench.items("a", "b"))
     bench.prepare()
@@ -385,7 +389,7 @@ def test_a_message_that_sqs_refuses_for_long_is_sent_when_the_state_is_tried_aga
 
 
 def test_an_event_that_eventbridge_refuses_is_published_when_the_state_is_tried_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.started(bench.items("a"))
     bench.answer(sent_ids(bench)[0])
@@ -403,7 +407,7 @@ def test_an_event_that_eventbridge_refuses_is_published_when_the_state_is_tried_
 
 
 def test_items_that_wait_are_planned_again_for_what_is_deployed_now(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.started(bench.items("a", "b"))
     [one, two] = sent_ids(bench)
@@ -419,7 +423,7 @@ def test_items_that_wait_are_planned_again_for_what_is_deployed_now(
 
 
 def test_an_item_in_a_workers_hand_keeps_its_plan_through_a_deployment(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = bench.started(bench.items("a"))
     [job] = sent_ids(bench)
@@ -433,7 +437,7 @@ def test_an_item_in_a_workers_hand_keeps_its_plan_through_a_deployment(
 
 
 def test_a_model_update_plans_waiting_items_again_under_the_same_name(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deploy(bench, monkeypatch, IDENTITY.model_copy(update={"revision": "c1"}))
     ref = bench.started(bench.items("a"))
@@ -445,7 +449,9 @@ def test_a_model_update_plans_waiting_items_again_under_the_same_name(
     assert set(sent_ids(bench)) == {job}
 
 
-def test_a_pipeline_that_is_not_enabled_any_more_holds_the_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_that_is_not_enabled_any_more_holds_the_run(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ref = bench.started(bench.items("a"))
     monkeypatch.setattr(feed_function, "pipelines", dict)
     bench.feed(ref, token="second")
@@ -457,7 +463,7 @@ def test_a_pipeline_that_is_not_enabled_any_more_holds_the_run(bench: Bench, mon
 # Several at once
 
 
-def test_shards_that_are_fed_at_once_stay_within_the_budget(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_that_are_fed_at_once_stay_within_the_budget(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     items = bench.items("a")
     bench.write(items, max_dollars=1.0)
     refs = [ShardRef(run=RUN, shard=f"{number:05}", pipeline=SMALL, items=1) for number in range(12)]
@@ -475,7 +481,7 @@ def test_shards_that_are_fed_at_once_stay_within_the_budget(bench: Bench, monkey
     assert len(bench.answered()) == 12 - 3
 
 
-def test_a_run_that_two_executions_feed_at_once_answers_each_item_once(bench: Bench) -> None:
+def test_a_run_that_two_executions_feed_at_once_answers_each_item_once(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a", "b"))
     bench.prepare()
     bench.prepare(execution="e2")
@@ -489,7 +495,7 @@ def test_a_run_that_two_executions_feed_at_once_answers_each_item_once(bench: Be
     assert (bench.shard().succeeded, len(bench.lines("results"))) == (2, 2)
 
 
-def test_one_percent_of_bad_files_fails_these_items_alone(bench: Bench) -> None:
+def test_one_percent_of_bad_files_fails_these_items_alone(bench: RunFixture) -> None:
     items = bench.items(*(f"n{number}" for number in range(100)))
     bench.cloud.s3.delete_object(Bucket="assets", Key="clips/n7.mp4")
     ref = bench.started(items)

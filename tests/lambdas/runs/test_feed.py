@@ -13,13 +13,13 @@ from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.state import FedItems, JobRow, Revisions, RunFeeding
 from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 
 PASSES = Error(code="EngineFailed", message="m", remedy="r", retryable=True)
 STAYS = Error(code="InvalidInput", message="m", remedy="r")
 
 
-def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: Bench) -> None:
+def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: RunFixture) -> None:
     bench.started(bench.items("a", "b"))
     sent = bench.sent()
     assert {message["schemaVersion"] for message in sent} == {5}
@@ -33,7 +33,7 @@ def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: B
     assert bench.answered() == []
 
 
-def test_a_run_that_an_earlier_release_has_begun_is_fed(bench: Bench) -> None:
+def test_a_run_that_an_earlier_release_has_begun_is_fed(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a"), max_dollars=50.0)
     bench.prepare()
     bench.cloud.table.update("run#my-run", "run", "REMOVE #reservations, #chargedDollars")
@@ -42,7 +42,7 @@ def test_a_run_that_an_earlier_release_has_begun_is_fed(bench: Bench) -> None:
     assert len(bench.sent()) == 1 and run is not None and list(run.reservations) == [ref.shard]
 
 
-def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench: Bench) -> None:
+def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     first = {message["job"]["jobId"] for message in bench.sent()}
     bench.cloud.put("clips/a.mp4", b"another version")
@@ -52,7 +52,7 @@ def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench:
     assert bench.shard().task_tokens == {"shard-token", "second"}
 
 
-def test_what_is_fed_is_counted_once_for_scale_and_answered_items_need_no_job(bench: Bench) -> None:
+def test_what_is_fed_is_counted_once_for_scale_and_answered_items_need_no_job(bench: RunFixture) -> None:
     items = bench.items("a", "b")
     bench.started(items[:1])
     bench.answer(bench.sent()[0]["job"]["jobId"])
@@ -64,7 +64,7 @@ def test_what_is_fed_is_counted_once_for_scale_and_answered_items_need_no_job(be
     assert feeding.get("other", SMALL) == FedItems(items=2, needed=1)
 
 
-def test_refused_items_are_counted_at_once(bench: Bench) -> None:
+def test_refused_items_are_counted_at_once(bench: RunFixture) -> None:
     items = bench.items("a")
     items.append(RunItem(id="gone", input="s3://assets/clips/gone.mp4"))
     items.append(RunItem(id="outside", input="s3://elsewhere/x.mp4"))
@@ -75,7 +75,7 @@ def test_refused_items_are_counted_at_once(bench: Bench) -> None:
     assert (bench.shard().failed, bench.shard().ended) == (3, {1, 2, 3})
 
 
-def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(bench: Bench) -> None:
+def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"), deadline=datetime(2026, 1, 1, tzinfo=UTC))
     bench.collect(ref)
     [line] = bench.lines("errors")
@@ -84,7 +84,7 @@ def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(
     assert "runs retry my-run --failed" in line.error.remedy
 
 
-def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     items, head = bench.items("a", "closed"), bench.cloud.s3.head_object
     answer = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
 
@@ -103,12 +103,12 @@ def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: Bench, monkeypa
     assert (line.error.code, "no permission to read" in line.error.message) == ("InvalidInput", True)
 
 
-def test_a_shard_of_refused_items_alone_is_answered_at_once(bench: Bench) -> None:
+def test_a_shard_of_refused_items_alone_is_answered_at_once(bench: RunFixture) -> None:
     bench.started([RunItem(id="gone", input="s3://assets/clips/gone.mp4")])
     assert bench.answered() == ["shard-token"]
 
 
-def test_the_same_item_of_another_run_is_not_sent_again(bench: Bench) -> None:
+def test_the_same_item_of_another_run_is_not_sent_again(bench: RunFixture) -> None:
     items = bench.items("a", "b")
     bench.started(items)
     [one, two] = [message["job"]["jobId"] for message in bench.sent()]
@@ -126,7 +126,7 @@ def test_the_same_item_of_another_run_is_not_sent_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("error", "retry", "sent"), [(PASSES, False, 1), (STAYS, False, 0), (STAYS, True, 1)], ids=str)
 def test_a_failed_item_is_sent_again_where_that_can_change_something(
-    bench: Bench, error: Error, retry: bool, sent: int
+    bench: RunFixture, error: Error, retry: bool, sent: int
 ) -> None:
     items = bench.items("a")
     bench.started(items)
@@ -138,7 +138,7 @@ def test_a_failed_item_is_sent_again_where_that_can_change_something(
     assert len(bench.sent()) == sent
 
 
-def test_another_prompt_version_or_place_is_another_item(bench: Bench) -> None:
+def test_another_prompt_version_or_place_is_another_item(bench: RunFixture) -> None:
     items = bench.items("a")
     bench.started(items)
     others: list[dict[str, Any]] = [{"prompt": "Why?"}, {"output": "s3://assets/out/"}, {"table_only": True}, {}]
@@ -151,7 +151,7 @@ def test_another_prompt_version_or_place_is_another_item(bench: Bench) -> None:
         assert len(bench.sent()) == number + 2, changes
 
 
-def test_an_item_with_a_long_prompt_is_the_same_whoever_asks_and_another_with_another_prompt(bench: Bench) -> None:
+def test_an_item_with_a_long_prompt_is_the_same_whoever_asks_and_another_with_another_prompt(bench: RunFixture) -> None:
     """Such a prompt lies in the state bucket, and only its end may differ."""
     items, long = bench.items("a"), "w" * PROMPT_INLINE_LIMIT
     bench.started(items, prompt=f"{long} one", deadline=datetime(2126, 1, 1, tzinfo=UTC))
@@ -163,7 +163,7 @@ def test_an_item_with_a_long_prompt_is_the_same_whoever_asks_and_another_with_an
     assert [body.decode()[-3:] for body in bodies] == ["one", "two"]
 
 
-def test_a_run_that_invalidates_the_model_takes_no_answer_of_the_stored_one(bench: Bench) -> None:
+def test_a_run_that_invalidates_the_model_takes_no_answer_of_the_stored_one(bench: RunFixture) -> None:
     """Its jobs are planned for no commit, because the worker looks for the newest one when it receives them."""
     items = bench.items("a")
     bench.started(items)
@@ -181,14 +181,14 @@ def test_a_run_that_invalidates_the_model_takes_no_answer_of_the_stored_one(benc
     assert [line.answer for line in bench.lines("results", run="other")] == ["By the new one."]
 
 
-def test_documents_mirror_the_folders_of_the_inputs_below_the_output(bench: Bench) -> None:
+def test_documents_mirror_the_folders_of_the_inputs_below_the_output(bench: RunFixture) -> None:
     bench.cloud.put("clips/deep/a.mp4")
     item = RunItem(id="a", input="s3://assets/clips/deep/a.mp4")
     bench.started([item], output="s3://assets/out/", input_root="s3://assets/clips/")
     assert bench.sent()[0]["job"]["document"]["key"] == "out/deep/a_CosmosReason_20261101-100000.json"
 
 
-def test_a_cancelled_run_feeds_nothing(bench: Bench) -> None:
+def test_a_cancelled_run_feeds_nothing(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
     bench.runs.cancel(RUN, "by a person")
@@ -198,7 +198,7 @@ def test_a_cancelled_run_feeds_nothing(bench: Bench) -> None:
     assert bench.runs.shard(RUN, "00000") is None
 
 
-def test_a_cancelled_run_that_is_resumed_asks_what_was_cancelled_again_and_ends_well(bench: Bench) -> None:
+def test_a_cancelled_run_that_is_resumed_asks_what_was_cancelled_again_and_ends_well(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a", "b"))
     [one, two] = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(one)
@@ -220,7 +220,7 @@ def test_a_cancelled_run_that_is_resumed_asks_what_was_cancelled_again_and_ends_
     assert {line.id for line in bench.lines("results")} == {"a", "b"} and bench.lines("errors") == []
 
 
-def test_a_resumed_run_leaves_shards_without_cancelled_items_as_they_are(bench: Bench) -> None:
+def test_a_resumed_run_leaves_shards_without_cancelled_items_as_they_are(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     [only] = [message["job"]["jobId"] for message in bench.sent()]
     bench.answer(only, STAYS)
@@ -232,7 +232,7 @@ def test_a_resumed_run_leaves_shards_without_cancelled_items_as_they_are(bench: 
     assert "again" in bench.answered()
 
 
-def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: Bench) -> None:
+def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a"), max_dollars=1e-9)
     bench.prepare()
     bench.feed(ref)
@@ -245,7 +245,7 @@ def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: Bench) -
     assert (bench.shard().state, len(bench.sent())) == ("RUNNING", 1)
 
 
-def test_an_open_breaker_holds_the_run_and_says_why(bench: Bench) -> None:
+def test_an_open_breaker_holds_the_run_and_says_why(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a"))
     bench.prepare()
     reason = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="Accept it.")
@@ -271,14 +271,14 @@ def test_batches_are_within_the_limits_of_sqs() -> None:
     assert list(batches([])) == []
 
 
-def test_what_was_made_of_the_items_is_kept_in_the_state_bucket(bench: Bench) -> None:
+def test_what_was_made_of_the_items_is_kept_in_the_state_bucket(bench: RunFixture) -> None:
     bench.started(bench.items("a"))
     key = f"runs/{RUN}/planned/e1/00000.jsonl"
     [line] = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=key)["Body"].read().decode().splitlines()
     assert json.loads(line)["job"]["jobId"] == bench.sent()[0]["job"]["jobId"]
 
 
-def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: Bench) -> None:
+def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     bench.runs.hold(RUN, "the budget")
     bench.feed(ref, token="of-another-execution", execution="e2")
@@ -287,7 +287,7 @@ def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: Benc
     assert len(bench.sent()) == 1
 
 
-def test_many_questions_about_one_file_have_a_key_each_without_a_long_search(bench: Bench) -> None:
+def test_many_questions_about_one_file_have_a_key_each_without_a_long_search(bench: RunFixture) -> None:
     [item] = bench.items("a")
     calls = 0
 

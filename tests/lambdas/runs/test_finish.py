@@ -7,15 +7,15 @@ from cosmos_batch.contract.runs import RunSummary
 from cosmos_batch.state import Callbacks
 from lambdas.handlers import finish_run
 from tests.lambdas.cloud import STATE_BUCKET, sqs_batch
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 
 
-def summary(bench: Bench) -> RunSummary:
+def summary(bench: RunFixture) -> RunSummary:
     body = bench.cloud.s3.get_object(Bucket=STATE_BUCKET, Key=f"runs/{RUN}/summary.json")["Body"].read()
     return RunSummary.model_validate_json(body)
 
 
-def test_a_run_ends_with_a_summary_an_event_and_one_answer_to_its_caller(bench: Bench) -> None:
+def test_a_run_ends_with_a_summary_an_event_and_one_answer_to_its_caller(bench: RunFixture) -> None:
     ref = bench.write(bench.items("a", "b"))
     bench.prepare({"id": RUN, "callback": "callers-token"})
     bench.feed(ref)
@@ -37,7 +37,7 @@ def test_a_run_ends_with_a_summary_an_event_and_one_answer_to_its_caller(bench: 
     assert list(bench.runs.active()) == []
 
 
-def test_a_held_run_keeps_its_callers_token_for_its_end(bench: Bench) -> None:
+def test_a_held_run_keeps_its_callers_token_for_its_end(bench: RunFixture) -> None:
     bench.write(bench.items("a"))
     bench.prepare({"id": RUN, "callback": "callers-token"})
     bench.runs.hold(RUN, "the budget")
@@ -46,7 +46,7 @@ def test_a_held_run_keeps_its_callers_token_for_its_end(bench: Bench) -> None:
     assert Callbacks(bench.cloud.table).waiting(RUN) == "callers-token"
 
 
-def test_an_execution_that_could_not_go_on_fails_its_run_and_closes_its_items(bench: Bench) -> None:
+def test_an_execution_that_could_not_go_on_fails_its_run_and_closes_its_items(bench: RunFixture) -> None:
     bench.started(bench.items("a"))
     answer = bench.finish(Error="States.Runtime", Cause="it broke")
     assert answer["error"] == "Internal"
@@ -54,7 +54,7 @@ def test_an_execution_that_could_not_go_on_fails_its_run_and_closes_its_items(be
     assert bench.job_row(bench.sent()[0]["job"]["jobId"]).state == "FAILED"
 
 
-def test_a_refusal_before_there_is_a_run_answers_the_caller_with_it(bench: Bench) -> None:
+def test_a_refusal_before_there_is_a_run_answers_the_caller_with_it(bench: RunFixture) -> None:
     Callbacks(bench.cloud.table).keep(RUN, "callers-token")
     refused = Failure("InvalidInput", "there is no run", "start one").error
     answer = bench.finish(Error="Failure", Cause=json.dumps({"errorMessage": refused.model_dump_json()}))
@@ -62,7 +62,7 @@ def test_a_refusal_before_there_is_a_run_answers_the_caller_with_it(bench: Bench
     assert bench.answered() == ["callers-token"]
 
 
-def test_an_earlier_execution_does_not_end_a_run_that_went_on(bench: Bench) -> None:
+def test_an_earlier_execution_does_not_end_a_run_that_went_on(bench: RunFixture) -> None:
     bench.write(bench.items("a"))
     bench.prepare()
     bench.prepare(execution="e2")
@@ -71,7 +71,7 @@ def test_an_earlier_execution_does_not_end_a_run_that_went_on(bench: Bench) -> N
     assert run is not None and run.state == "RUNNING"
 
 
-def test_a_stopped_execution_cancels_its_run(bench: Bench) -> None:
+def test_a_stopped_execution_cancels_its_run(bench: RunFixture) -> None:
     bench.started(bench.items("a"))
     detail = {"name": "e1", "status": "ABORTED", "executionArn": "arn:e1", "cause": "enough"}
     event = {"detail": {**detail, "input": json.dumps({"run": {"id": RUN}})}}
@@ -81,7 +81,7 @@ def test_a_stopped_execution_cancels_its_run(bench: Bench) -> None:
     assert "enough" in (found.reason or "")
 
 
-def test_stopped_executions_of_single_files_are_ignored(bench: Bench) -> None:
+def test_stopped_executions_of_single_files_are_ignored(bench: RunFixture) -> None:
     detail = {"name": "e1", "status": "ABORTED", "executionArn": "arn:e1", "input": '{"pipeline": "p"}'}
     assert finish_run.handler(sqs_batch({"detail": detail}, {"detail": {**detail, "input": None}}), None) == {
         "batchItemFailures": []

@@ -13,10 +13,10 @@ from lambdas.handlers import prepare_run
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import run_id_of
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 
 
-def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: Bench) -> None:
+def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: RunFixture) -> None:
     bench.write(bench.items("a", "b"), max_dollars=5.0)
     assert bench.prepare() == {
         "run": RUN,
@@ -34,7 +34,7 @@ def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: Bench
     assert (run.max_dollars, run.execution_arn, run.started_at[:10]) == (9.0, "arn:e2", "2026-11-01")
 
 
-def test_each_pipeline_has_its_own_shards_and_slots(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pipeline_has_its_own_shards_and_slots(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slots follow its own workers: neither pipeline takes the other's, however slow it is."""
     [deployed] = prepare_run.read_pipelines(prepare_run.environment().pipeline_parameters)
     large = deployed.model_copy(
@@ -58,7 +58,7 @@ def test_each_pipeline_has_its_own_shards_and_slots(bench: Bench, monkeypatch: p
     assert listed == [["00000", "00002", "00004"], ["00001", "00003"]]
 
 
-def test_a_prefix_is_listed_without_folders_other_files_and_our_own_outputs(bench: Bench) -> None:
+def test_a_prefix_is_listed_without_folders_other_files_and_our_own_outputs(bench: RunFixture) -> None:
     for key in ("p/a.mp4", "p/deep/b ü+.png", "p/", "p/notes.txt", "p/a_CosmosReason_20260410-165029.json"):
         bench.cloud.put(key)
     bench.cloud.put("p/empty.mp4", b"")
@@ -72,7 +72,7 @@ def test_a_prefix_is_listed_without_folders_other_files_and_our_own_outputs(benc
     assert all(item["etag"] for item in items)
 
 
-def test_files_in_long_folders_whose_paths_end_alike_have_ids_of_their_own(bench: Bench) -> None:
+def test_files_in_long_folders_whose_paths_end_alike_have_ids_of_their_own(bench: RunFixture) -> None:
     keys = [f"p/{first}/{'long folder/' * 60}clip.mp4" for first in "ab"]
     for key in keys:
         bench.cloud.put(key)
@@ -92,7 +92,9 @@ def test_files_in_long_folders_whose_paths_end_alike_have_ids_of_their_own(bench
         ({"prefix": "s3://assets/clips/", "pipeline": "cosmos3-nano"}, "not enabled"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_what_to_do(bench: Bench, request_: dict[str, str], message: str) -> None:
+def test_what_cannot_be_run_is_refused_with_what_to_do(
+    bench: RunFixture, request_: dict[str, str], message: str
+) -> None:
     bench.cloud.put("clips/a.mp4")
     with pytest.raises(Failure) as refused:
         bench.prepare(request_, execution="e1")
@@ -100,7 +102,7 @@ def test_what_cannot_be_run_is_refused_with_what_to_do(bench: Bench, request_: d
     assert refused.value.error.remedy
 
 
-def test_the_token_of_the_caller_is_kept_before_anything_is_refused(bench: Bench) -> None:
+def test_the_token_of_the_caller_is_kept_before_anything_is_refused(bench: RunFixture) -> None:
     with pytest.raises(Failure):
         bench.prepare({"id": "unknown", "callback": "secret-token"})
     assert Callbacks(bench.cloud.table).waiting("unknown") == "secret-token"
@@ -111,7 +113,7 @@ def test_an_execution_whose_name_cannot_be_an_id_gets_a_run_named_by_its_digest(
     assert run_id_of({"run": {"prefix": "s3://b/"}}, "a" * 80).startswith("run-")
 
 
-def test_a_prefix_is_refused_under_a_name_that_the_command_line_has_claimed(bench: Bench) -> None:
+def test_a_prefix_is_refused_under_a_name_that_the_command_line_has_claimed(bench: RunFixture) -> None:
     bench.cloud.put("p/a.mp4")
     RunObjects(STATE_BUCKET, "monday").claim("what the command line asks")
     with pytest.raises(Failure, match="The name monday was taken"):
@@ -120,7 +122,7 @@ def test_a_prefix_is_refused_under_a_name_that_the_command_line_has_claimed(benc
     assert [entry["Key"] for entry in listed] == ["runs/monday/claim.json"]
 
 
-def test_an_execution_that_asks_something_else_under_the_name_of_an_earlier_run_is_refused(bench: Bench) -> None:
+def test_an_execution_that_asks_something_else_under_the_name_of_an_earlier_run_is_refused(bench: RunFixture) -> None:
     """Step Functions gives the name of an execution a second time after 90 days."""
     bench.cloud.put("p/a.mp4")
     bench.prepare({"prefix": "s3://assets/p/", "prompt": "What?"}, execution="monday")
@@ -128,7 +130,7 @@ def test_an_execution_that_asks_something_else_under_the_name_of_an_earlier_run_
         bench.prepare({"prefix": "s3://assets/p/", "prompt": "Who?"}, execution="monday")
 
 
-def test_a_run_without_a_list_of_shards_is_refused_and_does_not_end_well(bench: Bench) -> None:
+def test_a_run_without_a_list_of_shards_is_refused_and_does_not_end_well(bench: RunFixture) -> None:
     bench.write(bench.items("a"))
     bench.cloud.s3.delete_object(Bucket=STATE_BUCKET, Key=f"runs/{RUN}/shards.json")
     with pytest.raises(Failure, match="has no items") as refused:
@@ -138,7 +140,7 @@ def test_a_run_without_a_list_of_shards_is_refused_and_does_not_end_well(bench: 
 
 
 def test_a_written_prefix_run_goes_on_where_its_reasoner_is_not_the_only_one_any_more(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.cloud.put("p/a.mp4")
     event = {"prefix": "s3://assets/p/", "prompt": "What?"}
@@ -149,7 +151,7 @@ def test_a_written_prefix_run_goes_on_where_its_reasoner_is_not_the_only_one_any
     assert bench.prepare(event, execution="by-hand") == prepared
 
 
-def test_a_prefix_is_refused_under_the_name_of_an_earlier_releases_run_without_a_claim(bench: Bench) -> None:
+def test_a_prefix_is_refused_under_the_name_of_an_earlier_releases_run_without_a_claim(bench: RunFixture) -> None:
     bench.cloud.put("p/a.mp4")
     same, other = ({"prefix": "s3://assets/p/", "prompt": prompt} for prompt in ("What?", "Who?"))
     bench.prepare(same, execution="monday")
@@ -160,13 +162,13 @@ def test_a_prefix_is_refused_under_the_name_of_an_earlier_releases_run_without_a
     assert bench.prepare(same, execution="monday")["run"] == "monday"
 
 
-def ids_by_shard(bench: Bench, run: str) -> list[list[str]]:
+def ids_by_shard(bench: RunFixture, run: str) -> list[list[str]]:
     """Return the ids of the items of each shard in the list of a run's shards."""
     objects = RunObjects(STATE_BUCKET, run)
     return [[item.id for item in objects.items(ref.shard)] for ref in objects.shards()]
 
 
-def test_a_listing_that_died_goes_on_behind_what_it_wrote(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_that_died_goes_on_behind_what_it_wrote(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_ITEMS", 2)
     names = [f"p/{letter}.mp4" for letter in "bcdefgh"]
     for name in names:
@@ -191,7 +193,7 @@ def test_a_listing_that_died_goes_on_behind_what_it_wrote(bench: Bench, monkeypa
 
 @pytest.mark.parametrize("shard", ["00000", "00001"])
 def test_a_prefix_that_is_listed_by_two_calls_at_once_mixes_no_shards(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, shard: str
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, shard: str
 ) -> None:
     """Files come while both list: no file is twice in the run or left out, and both calls return the same."""
     monkeypatch.setattr(shards, "SHARD_ITEMS", 2)

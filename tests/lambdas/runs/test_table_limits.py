@@ -12,7 +12,7 @@ from benchmarks.runs_simulation_results import UNITS_PER_END
 from cosmos_batch.contract.runs import SHARD_ITEMS, ShardRef
 from cosmos_batch.state import ItemEnd, Runs
 from tests.lambdas.cloud import TABLE
-from tests.lambdas.runs.conftest import RUN, Bench
+from tests.lambdas.runs.conftest import RUN, RunFixture
 from tests.support.aws_answers import aws_answer
 
 WRITE_UNIT = 1024  # bytes of a row that DynamoDB writes for one unit
@@ -30,7 +30,7 @@ def size_of(value: dict[str, Any]) -> int:
     return sizes[kind](content) if kind in sizes else 1
 
 
-def test_each_end_of_an_item_writes_no_more_units_than_the_simulation_counts(bench: Bench) -> None:
+def test_each_end_of_an_item_writes_no_more_units_than_the_simulation_counts(bench: RunFixture) -> None:
     """All shards of a run lie in one partition, which takes 1,000 units a second. The row is largest at its end."""
     run = "r" * 64
     ref = ShardRef(run=run, shard="00000", pipeline="cosmos3-super-reason", items=SHARD_ITEMS)
@@ -64,7 +64,7 @@ class LimitedTable:
         return aws_answer(400, b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}')
 
 
-def test_a_shard_is_fed_once_by_a_table_that_throttles(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_is_fed_once_by_a_table_that_throttles(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many shards that are fed at once exceed what a new table takes: calls, and then the state, are tried again."""
     ref = bench.write(bench.items(*(f"{number:02}" for number in range(8))))
     bench.prepare()

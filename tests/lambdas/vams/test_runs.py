@@ -15,7 +15,7 @@ from lambdas.handlers import finish_run
 from lambdas.runs import finish
 from lambdas.vams import answers, start_jobs
 from tests.lambdas.cloud import STATE_BUCKET, Cloud, event, sqs_batch
-from tests.lambdas.runs.conftest import Bench, bench
+from tests.lambdas.runs.conftest import RunFixture, bench
 from tests.lambdas.vams.test_answers import failure, group_of_files
 from tests.lambdas.vams.test_manifest import FILES
 from tests.lambdas.vams.test_manifest import call as call_of_vams
@@ -30,7 +30,7 @@ PASSING = failure("EngineFailed", "The engine died.", retryable=True)
 class Workflow:
     """A workflow of VAMS on two files, and what our state machine does with its run."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: RunFixture) -> None:
         self.bench = bench
         self.cloud: Cloud = bench.cloud
         manifest = event("vams_26_manifest")
@@ -96,7 +96,7 @@ class Workflow:
 
 
 @pytest.fixture
-def workflow(bench: Bench, configure: Callable[..., None]) -> Workflow:
+def workflow(bench: RunFixture, configure: Callable[..., None]) -> Workflow:
     configure(VamsEnvironment)
     return Workflow(bench)
 
