@@ -21,7 +21,7 @@ from cosmos_batch.planning.runs.sweep import Sweep
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 _BUCKET = "bucket"  # stands for the bucket that the cloud will have
-_ELSEWHERE = "Name files of this machine; or ask in the cloud that has it: cosmos-batch submit"
+_REMEDY_FOR_S3 = "Name files of this machine; or ask in the cloud that has it: cosmos-batch submit"
 
 InputCheck = Callable[[], object]
 
@@ -82,7 +82,7 @@ def _check_file(engine: str, name: str, more: Sequence[str]) -> bool:
 
 def _refuse_object(uri: str) -> None:
     raise WrongCall(
-        f"{uri} lies in S3, and this command starts a local cloud of its own, whose buckets are empty.", _ELSEWHERE
+        f"{uri} lies in S3, and this command starts a local cloud of its own, whose buckets are empty.", _REMEDY_FOR_S3
     )
 
 
@@ -105,6 +105,6 @@ def _check_line(name: str, number: int, line: bytes, rules: RunRules) -> bool:
         raise WrongCall(
             f"{name}, line {number}: {item.input} lies in S3, and this command starts a local cloud of its own, whose "
             "buckets are empty.",
-            _ELSEWHERE,
+            _REMEDY_FOR_S3,
         )
     return True

@@ -23,8 +23,8 @@ class LocalMedia:
 
     @property
     def key(self) -> str:
-        found = self.path.stat()
-        return f"{self.path}\0{found.st_mtime_ns}\0{found.st_size}"
+        status = self.path.stat()
+        return f"{self.path}\0{status.st_mtime_ns}\0{status.st_size}"
 
     @property
     def size(self) -> int:

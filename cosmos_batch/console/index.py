@@ -82,11 +82,11 @@ class DocumentIndex:
         """Remove the documents whose paths begin with a prefix."""
         with self._writer:
             below = (prefix, f"{prefix}\U0010ffff")
-            found = self._writer.execute("SELECT id FROM items WHERE path >= ? AND path < ?", below).fetchall()
-            self._writer.executemany("DELETE FROM words WHERE rowid = ?", found)
-            self._writer.executemany("DELETE FROM labels WHERE item = ?", found)
-            self._writer.executemany("DELETE FROM items WHERE id = ?", found)
-        self.count -= len(found)
+            ids = self._writer.execute("SELECT id FROM items WHERE path >= ? AND path < ?", below).fetchall()
+            self._writer.executemany("DELETE FROM words WHERE rowid = ?", ids)
+            self._writer.executemany("DELETE FROM labels WHERE item = ?", ids)
+            self._writer.executemany("DELETE FROM items WHERE id = ?", ids)
+        self.count -= len(ids)
         self.version += 1
 
     def _insert(self, item: int, entry: Entry) -> None:
@@ -123,10 +123,10 @@ class DocumentIndex:
     def rows(self, query: Query, offset: int, limit: int) -> Rows:
         """Return a part of the result of a query."""
         version = self.version
-        found = self._results.part(query, version, offset, limit)
+        part = self._results.part(query, version, offset, limit)
         with self._lock:
-            rows = [row for item in found.ids if (row := self._row(item)) is not None]
-        return Rows(total=found.total, exact=found.exact, version=version, rows=rows)
+            rows = [row for item in part.ids if (row := self._row(item)) is not None]
+        return Rows(total=part.total, exact=part.exact, version=version, rows=rows)
 
     def ids(self, query: Query) -> list[int]:
         """Return all items of a query's result, in its order."""
@@ -139,20 +139,20 @@ class DocumentIndex:
 
     def path(self, item: int) -> str | None:
         """Return the path of a document in its collection; None if there is no such document."""
-        found = self._one("SELECT path FROM items WHERE id = ?", item)
-        return None if found is None else str(found)
+        path = self._one("SELECT path FROM items WHERE id = ?", item)
+        return None if path is None else str(path)
 
     def media(self, item: int) -> list[str | None] | None:
         """Return the places of a document's media; None if there is no such document."""
-        found = self._one("SELECT media FROM items WHERE id = ?", item)
-        return None if found is None else list(json.loads(str(found)))
+        media = self._one("SELECT media FROM items WHERE id = ?", item)
+        return None if media is None else list(json.loads(str(media)))
 
     def numbers(self, items: Iterable[str]) -> dict[str, int]:
         """Return the numbers of items of a run, by their ids."""
         with self._lock:
             select = "SELECT id FROM items WHERE item = ?"
-            found = {item: self._reader.execute(select, (item,)).fetchone() for item in items}
-        return {item: row[0] for item, row in found.items() if row is not None}
+            rows = {item: self._reader.execute(select, (item,)).fetchone() for item in items}
+        return {item: row[0] for item, row in rows.items() if row is not None}
 
     def all(self) -> list[int]:
         """Return the numbers of all documents."""
@@ -168,12 +168,12 @@ class DocumentIndex:
         """Return the kinds of failures, the most frequent first."""
         kinds = "SELECT error_code, COUNT(*), MIN(id) FROM items WHERE kind = 'error' GROUP BY 1 ORDER BY 2 DESC, 1"
         with self._lock:
-            found = self._reader.execute(kinds).fetchall()
+            groups = self._reader.execute(kinds).fetchall()
             select = "SELECT name, answer, remedy FROM items WHERE id = ?"
-            examples = [self._reader.execute(select, (example,)).fetchone() for _, _, example in found]
+            examples = [self._reader.execute(select, (example,)).fetchone() for _, _, example in groups]
         return [
             FailureGroup(code=code, count=count, example=name, message=message, remedy=remedy)
-            for (code, count, _), (name, message, remedy) in zip(found, examples, strict=True)
+            for (code, count, _), (name, message, remedy) in zip(groups, examples, strict=True)
         ]
 
     def has(self, condition: str) -> bool:
@@ -183,8 +183,8 @@ class DocumentIndex:
 
     def text(self, item: int) -> str:
         """Return the text of a document in which the search looks."""
-        found = self._one("SELECT text FROM words WHERE rowid = ?", item)
-        return "" if found is None else str(found).removesuffix(TEXT_END)
+        text = self._one("SELECT text FROM words WHERE rowid = ?", item)
+        return "" if text is None else str(text).removesuffix(TEXT_END)
 
     def facets(self, column: str) -> list[Facet]:
         """Return the most frequent values of `model` or `error_code`."""
@@ -215,14 +215,14 @@ class DocumentIndex:
         if not 1 <= item <= self._last:
             return None
         with self._lock:
-            found = self._reader.execute(select, (item,)).fetchone()
-        return None if found is None else found[0]
+            row = self._reader.execute(select, (item,)).fetchone()
+        return None if row is None else row[0]
 
     def _row(self, item: int) -> Row | None:
-        found = self._reader.execute(f"SELECT {_ROW} FROM items WHERE id = ?", (item,)).fetchone()  # noqa: S608
-        if found is None:
+        columns = self._reader.execute(f"SELECT {_ROW} FROM items WHERE id = ?", (item,)).fetchone()  # noqa: S608
+        if columns is None:
             return None
-        values = dict(zip(_ROW.split(", "), found, strict=True))
+        values = dict(zip(_ROW.split(", "), columns, strict=True))
         poster = values.pop("poster")
         return Row(
             **{**values, "labels": json.loads(values["labels"])},

@@ -42,11 +42,11 @@ class NewRunEndpoints:
         return json_response(dropped)
 
     async def plan(self, request: Request) -> Response:
-        asked = await read_body(request, NewRun)
+        new_run = await read_body(request, NewRun)
         path = self._console.dropped.path
-        folder = None if asked.dropped is None else path(asked.dropped)
-        files = {name: next(path(dropped).iterdir()) for name, dropped in asked.parameter_files.items()}
-        return json_response(await to_thread.run_sync(self._backend.plan, asked, folder, files))
+        folder = None if new_run.dropped is None else path(new_run.dropped)
+        files = {name: next(path(dropped).iterdir()) for name, dropped in new_run.parameter_files.items()}
+        return json_response(await to_thread.run_sync(self._backend.plan, new_run, folder, files))
 
     async def start(self, request: Request) -> Response:
         await read_body(request, NoContent)

@@ -101,15 +101,15 @@ def displayed(frame: av.VideoFrame, aspect: Fraction | None, side: int, scaler: 
 
 def _early_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame:
     """Return the first frame after `_POSTER_SECONDS`, or the last one of a shorter video."""
-    found = None
+    early = None
     begin: float | None = None
     for frame in _frames(container, stream):
-        found = frame
+        early = frame
         begin = frame.time if begin is None else begin
         if frame.time is None or begin is None or frame.time - begin >= _POSTER_SECONDS:
             break
-    assert found is not None, "_frames yields one or raises"
-    return found
+    assert early is not None, "_frames yields one or raises"
+    return early
 
 
 def _frames(container: InputContainer, stream: VideoStream) -> Iterator[av.VideoFrame]:

@@ -81,12 +81,12 @@ class QueryResults:
         query, is_new = key[0], key not in self._kept
         if not _words(query) or (not is_new and self._collected(key).done()):
             return None
-        found, is_all = _look_at_first(self._reader, query)
-        if not is_all and len(found) < offset + limit:
+        matching, is_all = _look_at_first(self._reader, query)
+        if not is_all and len(matching) < offset + limit:
             return None
         if is_new and not is_all:
             self._keep(key, None)
-        return Part(found[offset : offset + limit], len(found), exact=is_all)
+        return Part(matching[offset : offset + limit], len(matching), exact=is_all)
 
     def _collected(self, key: _Key) -> "Future[array[int]]":
         """Return the ids of a result, which are collected unless that was done lately."""
@@ -116,11 +116,11 @@ def _look_at_first(connection: sqlite3.Connection, query: Query) -> tuple[list[i
     ids = [item for (item,) in connection.execute(first, values)]
     words = _words(query)
     with_words = " AND ".join(["rowid IN (SELECT value FROM json_each(?))", *["instr(text, ?)"] * len(words)])
-    found = {
+    matching = {
         item
         for (item,) in connection.execute(f"SELECT rowid FROM words WHERE {with_words}", [json.dumps(ids), *words])  # noqa: S608
     }
-    return [item for item in ids if item in found], len(ids) < _LOOKED_AT
+    return [item for item in ids if item in matching], len(ids) < _LOOKED_AT
 
 
 def _collect(file: Path, query: Query) -> "array[int]":

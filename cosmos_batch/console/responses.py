@@ -31,11 +31,11 @@ def media_response(media: MediaFile, content_type: str, range_header: str | None
     if isinstance(media, LocalMedia):
         return FileResponse(media.path, media_type=content_type, headers=MEDIA_HEADERS)
     size = media.size
-    asked = _RANGE.fullmatch(range_header or "")
-    if asked is None:
+    requested = _RANGE.fullmatch(range_header or "")
+    if requested is None:
         headers = {**MEDIA_HEADERS, "accept-ranges": "bytes", "content-length": str(size)}
         return StreamingResponse(media.part(0, size), media_type=content_type, headers=headers)
-    first, last = asked.groups()
+    first, last = requested.groups()
     start = int(first) if first else max(0, size - int(last or 0))
     end = min(size, int(last) + 1) if first and last else size
     if start >= end:

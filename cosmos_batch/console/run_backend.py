@@ -39,7 +39,7 @@ class RunBackend(Protocol):
     def form(self) -> NewRunForm:
         """Return what a new run can be made of."""
 
-    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
         """Return what a run over S3 URIs and the files of a folder would take and cost.
 
         `parameter_files` are files of this machine, by the paths of the parameters that name them.

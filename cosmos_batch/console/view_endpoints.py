@@ -75,8 +75,8 @@ class ViewEndpoints:
             raise HTTPException(404, "There is no such export, or not any more.")
         return FileResponse(file, media_type="application/zip", filename="cosmos-batch.zip")
 
-    def _make_export(self, view: View, asked: ExportRequest) -> ExportMade:
-        return self._console.exports.make(view, view.chosen(asked.selection), asked.media)
+    def _make_export(self, view: View, options: ExportRequest) -> ExportMade:
+        return self._console.exports.make(view, view.chosen(options.selection), options.media)
 
     def detail(self, request: Request) -> Response:
         detail = self._view(request).details.read(request.path_params["item"])

@@ -45,8 +45,8 @@ def gpu_here() -> LocalGpu | None:
 def compute_capability() -> tuple[int, int] | None:
     """Return the least compute capability of the GPUs that this process has; None if the driver does not answer."""
     try:
-        found = [capability.partition(".") for (capability,) in _query("compute_cap")]
-        return min(((int(major), int(minor)) for major, _, minor in found), default=None)
+        capabilities = [capability.partition(".") for (capability,) in _query("compute_cap")]
+        return min(((int(major), int(minor)) for major, _, minor in capabilities), default=None)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 

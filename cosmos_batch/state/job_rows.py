@@ -107,8 +107,8 @@ class JobRow(JobEnd):
 
     def end_for(self, watcher: Watcher) -> JobEnd | None:
         """Return the end that an item has, now or since before the job was done again; None while it waits."""
-        found = next((end for end in (self, *reversed(self.earlier)) if end.concerns(watcher)), None)
-        return found if found is not None and found.state in FINAL else None
+        latest = next((end for end in (self, *reversed(self.earlier)) if end.concerns(watcher)), None)
+        return latest if latest is not None and latest.state in FINAL else None
 
 
 @dataclass(frozen=True)

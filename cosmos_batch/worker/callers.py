@@ -103,12 +103,12 @@ class Callers:
         """Have the shards that wait for an item fed again, by which the item is planned for what is deployed now."""
         waiting = {(watcher.run, watcher.shard) for watcher in map(Watcher.parse, row.watchers)}
         for run, shard in sorted(waiting):
-            found = self._runs.shard(run, shard)
-            if found is None:
+            shard_row = self._runs.shard(run, shard)
+            if shard_row is None:
                 continue
-            for token in found.task_tokens:
+            for token in shard_row.task_tokens:
                 self._task_tokens.plan_again(row.job_id, token, reason)
-            self._runs.forget_tokens(found)
+            self._runs.forget_tokens(shard_row)
 
     def cancel(self, delivery: Delivery) -> bool:
         """Close an item's job that no run waits for. Returns False if another run has come to wait for it."""

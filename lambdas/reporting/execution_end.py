@@ -66,9 +66,9 @@ def error_of(name: str | None, cause: str | None) -> Error:
             retryable=True,
         )
     if name == "Aborted":
-        given = _parse_error(cause)  # `cosmos-batch cancel` gives our own error as the cause
-        if given is not None and given.code == "Cancelled":
-            return given
+        cancelled = _parse_error(cause)  # `cosmos-batch cancel` gives our own error as the cause
+        if cancelled is not None and cancelled.code == "Cancelled":
+            return cancelled
         return Error(
             code="Cancelled",
             message=_with_cause("The execution was stopped.", cause),

@@ -178,10 +178,10 @@ class Collector:
 
     def _end_in(self, row: JobRow, index: int) -> JobEnd | None:
         """Return the end that an item has in its job's row; the last one if an older release noted no end for it."""
-        found = row.end_for(self._watcher(index))
-        if found is None and index in self._row.reused_items and row.state in FINAL:
+        end = row.end_for(self._watcher(index))
+        if end is None and index in self._row.reused_items and row.state in FINAL:
             return row
-        return found
+        return end
 
     def _answer(self, item: PlannedItem, end: JobEnd, result: Result) -> dict[str, Any]:
         """Return what a line tells of the answer; it is read from the document that the winning attempt has kept."""

@@ -64,8 +64,10 @@ class ItemPlanner:
         request = request_of(self._run, item, self._queue.id)
         deadline = self._deadline(request)
         # The id of a long text is part of the item's: another caller, or a later try, asks the same.
-        asked = request.model_copy(update={"deadline": None, "caller": None})
-        text_id = _named("text", asked.model_dump(mode="json", exclude={"input", "output", "input_version_id"}))
+        stable_request = request.model_copy(update={"deadline": None, "caller": None})
+        text_id = _named(
+            "text", stable_request.model_dump(mode="json", exclude={"input", "output", "input_version_id"})
+        )
         if self._queue.serving is None:
             work = plan_question(request, text_id, self._environment, self._queue.identity.engine)
         else:

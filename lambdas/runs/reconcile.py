@@ -87,9 +87,9 @@ class ShardReconciliation:
         ]
         with ThreadPoolExecutor(THREADS) as pool:
             looked = list(pool.map(lambda one: self._look_at(*one), missing))
-        self._send([found for found in looked if isinstance(found, Unsent)])
+        self._send([state for state in looked if isinstance(state, Unsent)])
         numbered = zip(missing, looked, strict=True)
-        ends = {index: found for (index, _), found in numbered if isinstance(found, ItemEnd)}
+        ends = {index: state for (index, _), state in numbered if isinstance(state, ItemEnd)}
         if ends:
             log("items counted by reconciliation", run=shard.run, shard=shard.shard, items=len(ends))
             return self._runs.count(shard.run, shard.shard, ends) or shard

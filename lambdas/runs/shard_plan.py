@@ -30,8 +30,8 @@ def plan_shard(
     table = state_table(environment.state_table)
     jobs, objects = ItemJobs(table), RunObjects(environment.state_bucket, ref.run)
     identity = identity_of(queue, request.invalidate_model, Revisions(table, queue.id))
-    found = None if row.planned_by is None else objects.planned(row.planned_by, ref.shard)
-    before: list[PlannedItem | None] = [None] * ref.items if found is None else list(found)
+    planned_before = None if row.planned_by is None else objects.planned(row.planned_by, ref.shard)
+    before: list[PlannedItem | None] = [None] * ref.items if planned_before is None else list(planned_before)
     again = row.planned_by != execution.name
     to_plan = {
         index

@@ -25,7 +25,7 @@ def command(pipelines: tuple[str, ...], as_json: bool) -> int:
     """
     deployment = deployments.find()
     names = [chosen_pipeline(name, deployment.pipelines) for name in pipelines] or deployment.pipelines
-    found = check_up(deployment, names)
-    for finding in found:
+    findings = check_up(deployment, names)
+    for finding in findings:
         print(json.dumps(finding.model_dump(mode="json")) if as_json else "\n".join(finding_lines(finding)))
-    return FAILED if any(finding.verdict == Verdict.PROBLEM for finding in found) else 0
+    return FAILED if any(finding.verdict == Verdict.PROBLEM for finding in findings) else 0

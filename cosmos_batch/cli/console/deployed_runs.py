@@ -45,9 +45,9 @@ class DeployedRuns:
 
     def runs(self, limit: int) -> RunList:
         with refusals():
-            found = list(islice(self._deployments.list(), limit + 1))
-            states = [quick_run_snapshot(deployment, row) for deployment, row in found[:limit]]
-            return RunList(runs=[run_line(state) for state in states], has_more=len(found) > limit)
+            listed = list(islice(self._deployments.list(), limit + 1))
+            states = [quick_run_snapshot(deployment, row) for deployment, row in listed[:limit]]
+            return RunList(runs=[run_line(state) for state in states], has_more=len(listed) > limit)
 
     def overview(self, run: str) -> RunOverview:
         with refusals():
@@ -100,9 +100,9 @@ class DeployedRuns:
         with refusals():
             return self._planner().form()
 
-    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
         with refusals():
-            return self._planner().plan(asked, dropped, parameter_files)
+            return self._planner().plan(new_run, dropped, parameter_files)
 
     def start(self, plan: str) -> Started:
         with refusals():

@@ -17,14 +17,14 @@ _TIMESTAMP = re.compile(r"_(\d{8}-\d{6})(?:_[^/]*)?\.json$")
 
 def document_of_line(line: ResultLine, request: RunRequest, started: str) -> Document:
     """Return the document of one item: an answer, a generation, or an error. `started` is when the run was."""
-    made = [parse_uri(output.uri) for output in line.outputs if output.content_type.startswith(("video/", "image/"))]
+    outputs = [parse_uri(output.uri) for output in line.outputs if output.content_type.startswith(("video/", "image/"))]
     media = [NamedMedia("input", _name(line.input), line.input)] if line.input else []
-    for place in made:
-        name = PurePosixPath(place.key).name
-        media.insert(len(media) - bool(line.input), NamedMedia(medium_of(name) or "video", name, place.uri))
+    for output in outputs:
+        name = PurePosixPath(output.key).name
+        media.insert(len(media) - bool(line.input), NamedMedia(medium_of(name) or "video", name, output.uri))
     timestamp = _TIMESTAMP.search(line.document or "")
     return Document(
-        kind="error" if line.error else "generation" if made else "answer",
+        kind="error" if line.error else "generation" if outputs else "answer",
         name=media[0].name if media else line.id,
         timestamp=timestamp[1] if timestamp else started,
         prompt=line.prompt or request.prompt or "",

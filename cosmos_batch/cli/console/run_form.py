@@ -12,15 +12,15 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.tasks import TASKS
 
 _KINDS = {"number": "number", "integer": "integer", "boolean": "switch", "string": "text"}
-_ELSEWHERE = {"task"}  # has a place of its own in the form
+_NOT_IN_LIST = {"task"}  # the form has a field of its own for it
 _FILES = {"actionPath", "path"}
 
 
 def run_form(deployment: Deployment) -> NewRunForm:
     """Return what a run of this deployment can be made of."""
-    found = [pipeline for name in deployment.pipelines if (pipeline := pipeline_named(name)) is not None]
+    pipelines = [pipeline for name in deployment.pipelines if (pipeline := pipeline_named(name)) is not None]
     return NewRunForm(
-        pipelines=[PipelineChoice(id=one.id, model=one.model, surface=one.surface) for one in found],
+        pipelines=[PipelineChoice(id=one.id, model=one.model, surface=one.surface) for one in pipelines],
         tasks=[TaskChoice(name=task.name, example=task.example, medium=task.medium) for task in TASKS.values()],
         fields={"reasoner": form_fields(Parameters), "generator": form_fields(GenerationParameters)},
         roots=[f"s3://{root}{'' if root.endswith('/') else '/'}" for root in deployment.asset_roots],
@@ -35,7 +35,7 @@ def form_fields(model: type[BaseModel]) -> list[FormField]:
 
 def _fields(schema: dict[str, Any], definitions: dict[str, Any]) -> list[FormField]:
     properties: dict[str, Any] = schema["properties"]
-    fields = (_field(name, one, definitions) for name, one in properties.items() if name not in _ELSEWHERE)
+    fields = (_field(name, one, definitions) for name, one in properties.items() if name not in _NOT_IN_LIST)
     return [field for field in fields if field is not None]
 
 

@@ -58,16 +58,16 @@ class RunPlanner:
         """Return what a run of this deployment can be made of."""
         return run_form(self._deployment)
 
-    def plan(self, asked: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
         """Plan a run over S3 URIs and the files of a folder. Raises WrongCall, or Failure."""
         files = LocalUploads(self._deployment.clients("s3"), self._deployment.asset_roots)
         places = {name: _place(files, path) for name, path in parameter_files.items()}
-        arguments = _arguments(asked.model_copy(update={"parameters": _with_files(asked.parameters, places)}))
-        sources = [*_checked_sources(asked.sources), *([str(dropped)] if dropped else [])]
+        arguments = _arguments(new_run.model_copy(update={"parameters": _with_files(new_run.parameters, places)}))
+        sources = [*_checked_sources(new_run.sources), *([str(dropped)] if dropped else [])]
         options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
         for name in _OF_COMMAND:
             options.pop(name, None)
-        origin = " ".join([*asked.sources, *_names(dropped)])
+        origin = " ".join([*new_run.sources, *_names(dropped)])
         spec = read_run_spec(self._deployment, options.pop("sources"), options, origin)
         planned = plan_run(self._deployment, spec)
         planned.refuse_over_budget()
@@ -82,7 +82,9 @@ class RunPlanner:
             lines=list(plan_lines(planned.request.id, planned.estimate)),
             dollars=planned.estimate.dollars,
             items=planned.estimate.items,
-            command=_typed(arguments, asked.sources, dropped, {parameter_files[name]: places[name] for name in places}),
+            command=_typed(
+                arguments, new_run.sources, dropped, {parameter_files[name]: places[name] for name in places}
+            ),
             findings=[line for one in findings if one.verdict != Verdict.OK for line in finding_lines(one)],
         )
 
@@ -131,22 +133,22 @@ def _with_files(parameters: dict[str, Any], places: Mapping[str, str]) -> dict[s
     return named
 
 
-def _arguments(asked: NewRun) -> list[str]:
+def _arguments(new_run: NewRun) -> list[str]:
     """Return the arguments of `runs start` that ask for the same. Raises WrongCall for an unknown parameter."""
-    arguments = [] if asked.pipeline is None else [f"--pipeline={asked.pipeline}"]
-    if asked.prompt:
+    arguments = [] if new_run.pipeline is None else [f"--pipeline={new_run.pipeline}"]
+    if new_run.prompt:
         # The command line reads a prompt that begins with @ from a file; the page names no files of this machine.
-        arguments.append(f"--prompt={' ' * asked.prompt.startswith('@')}{asked.prompt}")
-    if asked.max_dollars is not None:
-        arguments.append(f"--max-dollars={asked.max_dollars:g}")
-    if asked.skip_invalid:
+        arguments.append(f"--prompt={' ' * new_run.prompt.startswith('@')}{new_run.prompt}")
+    if new_run.max_dollars is not None:
+        arguments.append(f"--max-dollars={new_run.max_dollars:g}")
+    if new_run.skip_invalid:
         arguments.append("--skip-invalid")
-    if asked.seeds:
-        arguments.append(f"--seeds={asked.seeds}")
-    pipeline = pipeline_named(asked.pipeline) if asked.pipeline else None
+    if new_run.seeds:
+        arguments.append(f"--seeds={new_run.seeds}")
+    pipeline = pipeline_named(new_run.pipeline) if new_run.pipeline else None
     if pipeline is not None and pipeline.surface == "generator":
-        return [*arguments, f"--parameters={json.dumps(asked.parameters)}"] if asked.parameters else arguments
-    return [*arguments, *(_argument(name, value) for name, value in asked.parameters.items())]
+        return [*arguments, f"--parameters={json.dumps(new_run.parameters)}"] if new_run.parameters else arguments
+    return [*arguments, *(_argument(name, value) for name, value in new_run.parameters.items())]
 
 
 def _argument(name: str, value: object) -> str:

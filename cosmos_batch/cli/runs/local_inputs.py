@@ -118,8 +118,8 @@ class LocalUploads:
 
     def local_path(self, uri: str) -> Path | None:
         """Return the file of this machine that will lie at a URI, or None if none will."""
-        found = next((place for place in self._folders if uri.startswith(place)), None)
-        return None if found is None else self._folders[found] / uri.removeprefix(found)
+        folder = next((place for place in self._folders if uri.startswith(place)), None)
+        return None if folder is None else self._folders[folder] / uri.removeprefix(folder)
 
     def upload(self) -> None:
         """Upload the files that are missing, with progress. Raises CliError where one was changed or is gone."""

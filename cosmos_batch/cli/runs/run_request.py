@@ -212,13 +212,15 @@ def _ask_generators(run_options: RunOptions, options: dict[str, Any]) -> dict[st
 
 
 def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
-    given = run_options.parameters_file
-    if given is None:
+    source = run_options.parameters_file
+    if source is None:
         return {}
     try:
-        values = json.loads(given if given.startswith("{") else Path(given).expanduser().read_text(encoding="utf-8"))
+        values = json.loads(source if source.startswith("{") else Path(source).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise WrongCall(f"--parameters: {given} cannot be read: {file_problem(error)}.", "Name a JSON file.") from error
+        raise WrongCall(
+            f"--parameters: {source} cannot be read: {file_problem(error)}.", "Name a JSON file."
+        ) from error
     if not isinstance(values, dict):
         raise WrongCall(
             f"--parameters: {run_options.parameters_file} is not a JSON object.", 'Write an object such as {"fps": 2}.'

@@ -37,8 +37,8 @@ def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> 
 
     Answers with parsed data are compared by it, others by their text, and generated files by their contents.
     """
-    found = find_run_deployments()
-    runs = stored_run(found.having(first), first), stored_run(found.having(second), second)
+    deployments = find_run_deployments()
+    runs = stored_run(deployments.having(first), first), stored_run(deployments.having(second), second)
     with compared(*runs, by) as comparison:
         if as_json:
             _print_json(first, second, comparison)

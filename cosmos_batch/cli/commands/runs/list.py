@@ -21,8 +21,8 @@ STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
 def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     """List runs, newest first, with the reason of each that is held, cancelled or failed."""
-    found = find_run_deployments().list()
-    matching = list(islice((run for run in found if not states or run[1].state.lower() in states), limit + 1))
+    all_runs = find_run_deployments().list()
+    matching = list(islice((run for run in all_runs if not states or run[1].state.lower() in states), limit + 1))
     runs = [quick_run_snapshot(deployment, row) for deployment, row in matching[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))

@@ -31,7 +31,7 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     of_run = run.request().prompt or "(no prompt)"
     left_out, notes, prompts = 0, dict[str, None](), 0
     for prompts, (prompt, files) in enumerate(_by_prompt(_made(lines, of_run)), start=1):
-        tiles = (tile for tile in in_parallel(lambda made: _tile(run, made), files))
+        tiles = (tile for tile in in_parallel(lambda file: _tile(run, file), files))
         page = 0
         while some := list(islice(tiles, TILES_LIMIT)):
             page += 1
@@ -47,12 +47,12 @@ def _by_prompt(files: Iterator[_Made]) -> Iterator[tuple[str, Iterator[_Made]]]:
     """Yield each prompt with its files. They are sorted on this machine's disk, because there may be a million."""
     with sqlite3.connect("") as database:  # SQLite's name for a temporary file
         database.execute("CREATE TABLE made (prompt TEXT, item TEXT, uri TEXT, number INTEGER)")
-        rows = ((*made, number) for number, made in enumerate(files))
+        rows = ((*file, number) for number, file in enumerate(files))
         database.executemany("INSERT INTO made VALUES (?, ?, ?, ?)", rows)
-        found = database.execute(
+        sorted_files = database.execute(
             "SELECT prompt, item, uri FROM made ORDER BY MIN(number) OVER (PARTITION BY prompt), number"
         )
-        yield from groupby(map(_Made._make, found), key=lambda made: made.prompt)
+        yield from groupby(map(_Made._make, sorted_files), key=lambda file: file.prompt)
 
 
 def _made(lines: Iterator[ResultLine], of_run: str) -> Iterator[_Made]:
@@ -65,11 +65,11 @@ def _made(lines: Iterator[ResultLine], of_run: str) -> Iterator[_Made]:
             yield _Made(line.prompt or of_run, line.id, uri)
 
 
-def _tile(run: StoredRun, made: _Made) -> Tile | None:
+def _tile(run: StoredRun, file: _Made) -> Tile | None:
     """Return the tile of a file; None if it is gone or damaged."""
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
-        media = Path(scratch) / f"made{extension(made.uri)}"
+        media = Path(scratch) / f"made{extension(file.uri)}"
         try:
-            return Tile.read(media, made.item) if download_media(run, made.uri, media) else None
+            return Tile.read(media, file.item) if download_media(run, file.uri, media) else None
         except Failure:
             return None
