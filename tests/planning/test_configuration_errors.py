@@ -23,7 +23,7 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         (with_2b(engine="vlm"), ["reason2B.engine", "vlm", "transformers"]),
         (with_2b(colour="red"), ["reason2B.colour", "unknown field"]),
         ('{"pipelines": {}}', ["pipelines: unknown field in this place; it belongs into another part"]),
-        (with_2b(engine="cosmos-framework-reasoner"), ["reason2B.engine", "Cosmos 3", "vllm"]),
+        (with_2b(engine="cosmos-framework-reasoner"), ["reason2B.engine", "Cosmos 3", "use 'vllm' or 'transformers'"]),
         (with_2b(engine="endpoint"), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
         (with_2b(endpoint={"url": "https://a/v1"}), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
         (with_2b(engine="endpoint", endpoint={"url": "a/v1"}), ["reason2B.endpoint.url", "a/v1", "http"]),
