@@ -27,8 +27,8 @@ EARLIER_ENDS = 50
 _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
 # What a job that is done again leaves behind of its earlier attempts.
 _FORGOTTEN = (
-    *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "interruptions"),
-    *("gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),
+    *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "giveBacks"),
+    *("interruptions", "gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),
 )
 
 

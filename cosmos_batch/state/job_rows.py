@@ -87,6 +87,7 @@ class JobRow(JobEnd):
     )
     waiting: Waiting | None = None
     pauses: int = Field(default=0, description="How often it was put back to wait for a server")
+    give_backs: int = Field(default=0, description="How often a worker that ended or could not serve it gave it back")
     interruptions: int = Field(
         default=0, description="How many of the pauses came after the server may have begun on it"
     )

@@ -114,6 +114,13 @@ class Jobs:
         """Close an open attempt without counting it: the job did not cause its end."""
         self._change(job_id, attempt_id, f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}")
 
+    def given_back(self, job_id: str) -> None:
+        """Count that a worker gives the message of a job back to its queue, through no fault of the job."""
+        try:
+            self._update(job_id, "ADD #giveBacks :one", {"one": 1}, "attribute_exists(#jobId)")
+        except ConditionFailed:
+            return
+
     def pause(self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool) -> None:
         """Close an open attempt without counting it, because a remote server was busy or away; the job waits."""
         self._change(

@@ -63,8 +63,8 @@ class Hub:
             files = tuple(_file(sibling) for sibling in info.siblings or [])
             return Revision(commit=info.sha or "", files=files)
 
-    def check_access(self, revision: str = MAIN) -> None:
-        """Ask for the head of one file: a gated model is listed to everyone, and only its files are refused.
+    def check_access(self, revision: str = MAIN) -> Revision:
+        """Resolve a revision, and ask for the head of one file: a gated model is listed to everyone, but not its files.
 
         Raises:
             Failure: `ModelUnavailable`.
@@ -74,6 +74,7 @@ class Hub:
             if resolved.files:
                 url = hf_hub_url(self._model, resolved.files[0].name, revision=resolved.commit)
                 get_hf_file_metadata(url, token=self._token, timeout=constants.DEFAULT_REQUEST_TIMEOUT)
+        return resolved
 
     def download(self, revision: Revision, directory: Path) -> Revision:
         """Download all files of `revision` into the empty `directory`, and return the revision with all hashes.

@@ -68,14 +68,14 @@ class ModelStore:
         return self.latest(model, revision)
 
     def latest(self, model: str, revision: str) -> str:
-        """Return the commit to which a branch or tag points on the Hub now.
+        """Return the commit to which a branch or tag points on the Hub now, or the commit itself.
 
         Raises:
-            Failure: `ModelUnavailable`.
+            Failure: `ModelUnavailable`, also if the Hub lists the model but refuses its files.
         """
         from cosmos_batch.store.huggingface import Hub
 
-        return Hub(model, self._token()).resolve(revision).commit
+        return Hub(model, self._token()).check_access(revision).commit
 
     def ensure(
         self,

@@ -181,10 +181,11 @@ class AttemptEndings:
             await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
         return AttemptEnd.NOT_DECIDED
 
-    async def give_back(self, attempt: JobAttempt) -> None:
-        """Give the job back to the queue at once. Its attempt does not count."""
+    async def give_back(self, attempt: JobAttempt, after_seconds: int = 0) -> None:
+        """Give the job back to the queue, at once or after so many seconds. Neither attempt nor receipt counts."""
         await self.undo(attempt)
-        await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
+        await asyncio.to_thread(self.jobs.given_back, attempt.job.job_id)
+        await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, after_seconds)
 
     async def undo(self, attempt: JobAttempt) -> None:
         """Close the attempt without counting it."""

@@ -24,10 +24,11 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
             f"The engine died or failed {row.attempts} times on {job.subject}. {last.message if last else ''}",
             f"{remedy} The log of Batch job {row.worker or environment.aws_batch_job_id} says more.",
         ).error
-    if delivery.receipts - row.pauses > MAX_RECEIPTS:
+    unexplained = delivery.receipts - row.pauses - row.give_backs
+    if unexplained > MAX_RECEIPTS:
         return Error(
             code="Internal",
-            message=f"Workers received the job {delivery.receipts} times, and none brought it to an end.",
+            message=f"Workers received the job {unexplained} times, and none brought it to an end or gave it back.",
             remedy=f"See the log of Batch job {row.worker or environment.aws_batch_job_id}; start the job again.",
             retryable=True,
         )

@@ -177,7 +177,7 @@ class WorkerLoop:
             return
         if self._stopping.is_set() or self._draining or self._fatal is not None:
             # The receive was under way when the worker was told to stop.
-            await asyncio.to_thread(self.runner.queue.give_back, handle)
+            await self.runner.endings.give_back(JobAttempt(delivery))
             return
         self._start(JobAttempt(delivery))
 

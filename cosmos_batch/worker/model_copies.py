@@ -39,7 +39,7 @@ class PinnedModelStore:
         """
         if is_folder(model):
             return self.store.ensure(model)
-        commit = self._commit(model, newer_than)
+        commit = self.resolve(model, newer_than)
         if newer_than is None:
             return self.store.ensure(model, commit=commit)
         return self.store.ensure(model, newer_than, commit=commit, replaces=self._replaced(model))
@@ -48,15 +48,21 @@ class PinnedModelStore:
         """Copy a model to S3 unless it is there, as `ModelStore.back_up` does. Returns True if it uploaded."""
         return self.store.back_up(stored)
 
-    def _commit(self, model: str, newer_than: datetime | None) -> str:
+    def resolve(self, model: str, newer_than: datetime | None) -> str:
+        """Return the commit to load, and record it. With `newer_than`, the Hub is asked as described in `ensure`.
+
+        No copy changes: if the Hub cannot be reached or refuses the model, the pipeline keeps the copies it has.
+
+        Raises:
+            Failure: `ModelUnavailable`.
+        """
         revision = self.configured.get(model, MAIN)
         if is_commit(revision):
             self.revisions.record_pinned(model, revision)
-            return revision
+            return revision if newer_than is None else self.store.latest(model, revision)
         recorded = self.revisions.get(model, revision)
         if recorded is not None and (newer_than is None or recorded.is_newer_than(newer_than)):
             return recorded.commit
-        # The Hub is asked before any copy is dropped: if it cannot be reached, the pipeline keeps the copies it has.
         commit = self.store.resolve(model, revision) if newer_than is None else self.store.latest(model, revision)
         replaced = None if recorded is None or newer_than is None else recorded.commit
         return self.revisions.record(model, revision, commit, newer_than, replaced).commit
@@ -76,7 +82,11 @@ class EndpointModel:
 
     def ensure(self, model: str, _newer_than: datetime | None = None) -> StoredModel:
         """Return the model without files. Its commit is unknown, and no job can ask for a newer copy of it."""
-        return StoredModel(model, "unknown", Path(), datetime.max.replace(tzinfo=UTC))
+        return StoredModel(model, self.resolve(model), Path(), datetime.max.replace(tzinfo=UTC))
+
+    def resolve(self, _model: str, _newer_than: datetime | None = None) -> str:
+        """Return the word for a commit that only the server knows."""
+        return "unknown"
 
     def back_up(self, _stored: StoredModel) -> bool:
         """Upload nothing and return False."""

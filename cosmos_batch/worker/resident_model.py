@@ -88,17 +88,24 @@ class ResidentModel:
             return False
         return self._stored is None or self._stored.published_at <= job.created_at
 
+    async def find_newer(self, job: Job) -> None:
+        """Ask the Hub for the copy that `renew` will load.
+
+        Raises Failure (ModelUnavailable) if the Hub cannot be reached or refuses the model, which stays loaded then.
+        """
+        log.info("a job asks for a new copy of %s", self._model, extra={"jobId": job.job_id})
+        await asyncio.to_thread(self._store.resolve, self._model, _requested_at(job))
+
     async def renew(self, job: Job) -> None:
         """Load a copy that is newer than the job, unless that is done. No other job may be in the engine.
 
-        Raises Failure as `load` does.
+        Call `find_newer` first. Raises Failure as `load` does; no model is loaded then.
         """
         if not self.too_old_for(job):
             return  # another job has renewed the model meanwhile
-        log.info("a job asks for a new copy of %s", self._model, extra={"jobId": job.job_id})
         self.engine.close()
         self._stored = None
-        await self.load(newer_than=job.created_at.astimezone(UTC))
+        await self.load(newer_than=_requested_at(job))
 
     async def backed_up(self) -> None:
         """Wait until the loaded models and the compile caches are in S3, or until storing them has failed."""
@@ -133,3 +140,8 @@ class ResidentModel:
                     log.info("backed up %s to S3", stored.model)
             except Exception:
                 log.exception("could not back up %s to S3; the next worker tries again", stored.model)
+
+
+def _requested_at(job: Job) -> datetime:
+    """Return the time since which a copy must have been published to be newer than the job."""
+    return job.created_at.astimezone(UTC)

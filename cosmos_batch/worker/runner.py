@@ -115,7 +115,8 @@ class Runner:
             return AttemptEnd.FAILED
         if not self.serves(attempt.job):
             return await self._pass_on(attempt)
-        await self._renew_model(attempt)
+        if not await self._renew_model(attempt):
+            return AttemptEnd.FAILED
         return await self._serve(attempt, alone=row.suspect)
 
     def serves(self, job: Job) -> bool:
@@ -149,7 +150,7 @@ class Runner:
         log.info("not for this worker: it was planned for %s", planned_for, extra={"jobId": job_id})
         if row is not None and row.must_drain:
             seconds = self.environment.worker.seen_seconds
-            await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
+            await self.endings.give_back(attempt, seconds)
             return AttemptEnd.OUTDATED
         token = attempt.delivery.task_token
         if token is None:
@@ -170,7 +171,7 @@ class Runner:
         early = attempt.delivery.receipts < RECEIPTS_BEFORE_PLANNED_AGAIN
         if early or row is None or not await asyncio.to_thread(self.jobs.unsent, job_id):
             seconds = self.environment.worker.seen_seconds
-            await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
+            await self.endings.give_back(attempt, seconds)
             return AttemptEnd.NOT_DECIDED
         reason = f"The item was planned for {attempt.job.planned_for}, which no worker runs any more."
         await asyncio.to_thread(self.callers.plan_again, row, reason)
@@ -241,22 +242,28 @@ class Runner:
         stage_reached("inferred", job)
         return await self.endings.store(attempt, outputs)
 
-    async def _renew_model(self, attempt: JobAttempt) -> None:
+    async def _renew_model(self, attempt: JobAttempt) -> bool:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
 
-        If no newer copy can ever be loaded, only the job that wanted it fails. The model is not in memory any more, so
-        this worker ends, and the next one serves the other jobs with the copy that it has.
+        Returns False if that job has failed because there is no newer copy to be had; the model is still loaded then.
+        If the newer copy cannot be loaded, only that job fails too. But the model is not in memory any more, so this
+        worker ends with the Failure.
+
+        The job fails even if the cause may pass: given back, it would do the same to one worker after another.
         """
         if not self.model.too_old_for(attempt.job):
-            return
-        async with self.jobs_in_hand.enter(alone=True):
-            try:
+            return True
+        try:
+            await self.model.find_newer(attempt.job)
+            async with self.jobs_in_hand.enter(alone=True):
                 await self.model.renew(attempt.job)
-            except Failure as failure:
-                if not failure.error.retryable:
-                    await self.endings.conclude_failed(attempt, failure.error)
+                await self.record_model()
+        except Failure as failure:
+            await self.endings.conclude_failed(attempt, failure.error)
+            if not self.model.is_loaded:
                 raise
-            await self.record_model()
+            return False
+        return True
 
     async def _open(self, attempt: JobAttempt, alone: bool) -> None:
         """Open an attempt in the job's row.

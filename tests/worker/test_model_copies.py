@@ -167,9 +167,10 @@ def backed_up(commit: str) -> bool:
     return Backup(BUCKET, boto3.client("s3")).manifest(MODEL, commit) is not None
 
 
-def test_an_invalidation_without_the_hub_drops_no_copy(place: Place) -> None:
+@pytest.mark.parametrize("pinned", [False, True])
+def test_an_invalidation_without_the_hub_drops_no_copy(place: Place, pinned: bool) -> None:
     old = place.publish("1")
-    host = place.host("a")
+    host = place.host("a", revision=old if pinned else "main")
     host.ensure(MODEL)
     place.hub.status = 503
     with pytest.raises(Failure) as raised:

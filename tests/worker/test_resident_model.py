@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,31 +23,47 @@ from tests.worker.engines import PATIENCE
 
 def test_a_renewed_model_is_backed_up_too(bench: WorkerFixture) -> None:
     bench.send(bench.job(invalidate_model=True))
-    store = OldModel(datetime.now(UTC) - timedelta(days=1))
+    store = OldModel(yesterday())
     with_hub_model(bench, store).run()
     assert store.backed_up == ["commit-0", "commit-1"]
 
 
+@dataclass
 class OldModel:
-    """A store whose copy has a given age until a newer one is requested."""
+    """A store whose copy has a given age until a newer one is requested. It fails to find or to fetch that one."""
 
-    def __init__(self, published_at: datetime, fails: bool = False) -> None:
-        self.published_at = published_at
-        self.fails = fails
+    published_at: datetime
+    not_found: Failure | None = None
+    not_fetched: Failure | None = None
+
+    def __post_init__(self) -> None:
         self.downloads = 0
         self.backed_up: list[str] = []
+
+    def resolve(self, _model: str, _newer_than: datetime | None) -> str:
+        if self.not_found is not None:
+            raise self.not_found
+        return f"commit-{self.downloads + 1}"
 
     def ensure(self, model: str, newer_than: datetime | None = None) -> StoredModel:
         if newer_than is not None and self.published_at <= newer_than:
             self.downloads += 1
-            if self.fails:
-                raise Failure("ModelUnavailable", "The licence was withdrawn.", "Accept it again.")
+            if self.not_fetched is not None:
+                raise self.not_fetched
             self.published_at = datetime.now(UTC)
         return StoredModel(model, f"commit-{self.downloads}", Path("/nowhere"), self.published_at)
 
     def back_up(self, stored: StoredModel) -> bool:
         self.backed_up.append(stored.commit)
         return True
+
+
+def unavailable(retryable: bool) -> Failure:
+    return Failure("ModelUnavailable", "The Hub gives no copy.", "Ask it later.", retryable)
+
+
+def yesterday() -> datetime:
+    return datetime.now(UTC) - timedelta(days=1)
 
 
 def with_hub_model(bench: WorkerFixture, store: OldModel) -> Any:
@@ -59,20 +76,42 @@ def test_jobs_that_want_a_newer_copy_share_one_renewal(bench: WorkerFixture) -> 
     for n in range(5):
         bench.send(bench.job(f"job-{n}", invalidate_model=True))
     bench.send(bench.job("plain"))
-    store = OldModel(datetime.now(UTC) - timedelta(days=1))
+    store = OldModel(yesterday())
     with_hub_model(bench, store).run()
     assert store.downloads == 1
     for n in range(5):
         assert json.loads(bench.document(f"job-{n}"))["revision"] == "commit-1"
 
 
-def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture) -> None:
+@pytest.mark.parametrize("retryable", [False, True])
+def test_a_newer_copy_that_cannot_be_found_fails_only_the_job_that_wanted_it(
+    bench: WorkerFixture, retryable: bool
+) -> None:
+    """The Hub is asked before the model leaves the memory. The worker goes on with the model that it has."""
     for n in range(4):
         bench.send(bench.job(f"plain-{n}", prompt=json.dumps({"seconds": 0.3})))
     bench.send(bench.job("asks", invalidate_model=True))
     for n in range(4, 8):
         bench.send(bench.job(f"plain-{n}"))
-    worker = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
+    store = OldModel(yesterday(), not_found=unavailable(retryable))
+    with_hub_model(bench, store).run()
+    [call] = bench.stepfunctions.calls_of("failure")
+    assert (call["taskToken"], call["error"]) == ("token-asks", "ModelUnavailable")
+    assert json.loads(call["cause"])["retryable"] is retryable
+    assert (store.downloads, sum(bench.waiting())) == (0, 0)
+    for n in range(8):
+        assert json.loads(bench.document(f"plain-{n}"))["revision"] == "commit-0"
+
+
+@pytest.mark.parametrize("retryable", [False, True])
+def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture, retryable: bool) -> None:
+    """A copy that was found cannot be fetched: the model is not in memory any more, so this worker ends."""
+    for n in range(4):
+        bench.send(bench.job(f"plain-{n}", prompt=json.dumps({"seconds": 0.3})))
+    bench.send(bench.job("asks", invalidate_model=True))
+    for n in range(4, 8):
+        bench.send(bench.job(f"plain-{n}"))
+    worker = with_hub_model(bench, OldModel(yesterday(), not_fetched=unavailable(retryable)))
 
     async def scene() -> None:
         with pytest.raises(Failure):
@@ -85,22 +124,6 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture) -> N
         assert row is not None
         assert row.open_attempt is None
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
-
-
-def test_a_newer_copy_that_cannot_be_fetched_fails_only_the_job_that_wanted_it(bench: WorkerFixture) -> None:
-    bench.send(bench.job("asks", invalidate_model=True))
-    bench.send(bench.job("does-not"))
-    worker = with_hub_model(bench, OldModel(datetime.now(UTC) - timedelta(days=1), fails=True))
-
-    async def scene() -> None:
-        with pytest.raises(Failure):
-            await worker.serve()
-
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
-    [call] = bench.stepfunctions.calls_of("failure")
-    assert (call["taskToken"], call["error"]) == ("token-asks", "ModelUnavailable")
-    waits = bench.jobs.get("does-not")
-    assert waits is not None and waits.state in ("PLANNED", "SUCCEEDED")
 
 
 def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: WorkerFixture) -> None:

@@ -274,14 +274,15 @@ def test_pauses_double_follow_retry_after_and_end_before_the_deadline(
     assert pause_seconds(bench.job("now", deadline=datetime.now(UTC)), 0, unavailable()) is None
 
 
-def test_pauses_do_not_count_as_receipts(bench: WorkerFixture) -> None:
+@pytest.mark.parametrize("count", ["pauses", "give_backs"])
+def test_pauses_and_give_backs_do_not_count_as_receipts(bench: WorkerFixture, count: str) -> None:
     job = bench.job("one")
     [row] = rows(bench, ["one"])
     environment = bench.environment("worker-1")
 
-    def verdict(receipts: int, pauses: int) -> Any:
+    def verdict(receipts: int, explained: int) -> Any:
         delivery = Delivery("handle", "token", job, datetime.now(UTC), receipts)
-        return refusal(delivery, row.model_copy(update={"pauses": pauses}), environment)
+        return refusal(delivery, row.model_copy(update={count: explained}), environment)
 
     assert verdict(MAX_RECEIPTS, 0) is None and verdict(900, 900 - MAX_RECEIPTS) is None
     error = verdict(MAX_RECEIPTS + 1, 0)

@@ -39,7 +39,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
     if experienced:
         assert row.state == "SUCCEEDED"
     else:
-        assert (row.state, row.attempts, row.open_attempt) == ("PLANNED", 0, None)
+        assert (row.state, row.attempts, row.open_attempt, row.give_backs) == ("PLANNED", 0, None, 1)
         assert bench.waiting() == (1, 0), "visible again at once"
 
 
@@ -125,7 +125,7 @@ def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: W
     worker.run()
     row = bench.jobs.get("one")
     assert row is not None
-    assert (row.state, row.attempts) == ("PLANNED", 0)
+    assert (row.state, row.attempts, row.give_backs) == ("PLANNED", 0, 1)
     assert bench.waiting() == (1, 0)
 
 
