@@ -61,9 +61,12 @@ class PipelineRow(TableRow):
     )
     kills: int = Field(default=0, description="Consecutive waves of workers that were killed while they started")
     counted_at: dict[str, str] = Field(
-        default_factory=dict, description="For each cause, when a worker that ended for it was last counted"
+        default_factory=dict,
+        description="For each cause, and for crashes at work, when a worker that ended for it was last counted",
     )
-    company_deaths: int = Field(default=0, description="Consecutive workers that died with several jobs in the engine")
+    company_deaths: int = Field(
+        default=0, description="Consecutive waves of workers that died with several jobs in the engine"
+    )
     culprits: list[str] = Field(default_factory=list, description="Ids of jobs that ran alone when their worker died")
     wanted: int = Field(default=0, description="Number of workers it needed when `scale` last ran")
     seconds_per_unit: float | None = Field(

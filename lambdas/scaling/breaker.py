@@ -11,9 +11,13 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
 
-# A crash with several jobs in flight costs little, for each of these jobs runs alone next. It counts a third of a
-# failure.
+# A wave of crashes with several jobs in flight costs little, for each of these jobs runs alone next. It counts a third
+# of a failure.
 SHARED_CRASHES_PER_FAILURE = 3
+
+# Keys of `PipelineRow.counted_at` beside the causes: crashes with jobs in the engine, and the first of them that was a
+# kill, which may have come from outside.
+_CRASHED, _KILLED_AT_WORK = "crashed", "killedAtWork"
 
 # Workers that are killed from outside while they start are replaced at once, so many times: whatever kills each of them
 # (the kernel's out-of-memory killer, for instance) would kill the next one too, and each start costs money.
@@ -65,7 +69,8 @@ def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow,
     """
     if not may_start(breaker, now):
         return 0
-    limit = wanted if breaker.failures == 0 and not breaker.open else min(wanted, serving + 1)
+    failing = breaker.open or breaker.failures > 0 or breaker.company_deaths >= SHARED_CRASHES_PER_FAILURE
+    limit = min(wanted, serving + 1) if failing else wanted
     return max(0, limit - live)
 
 
@@ -131,7 +136,7 @@ def _after_failed_starts(
 
     Failures in a row are of one kind: a Hub that could not be reached says nothing about a token that it rejects next.
     """
-    wave = [worker for worker in failed if _starts_a_wave(worker, breaker)]
+    wave = [worker for worker in failed if _starts_a_wave(worker, breaker, worker.cause)]
     if not wave:
         return breaker
     last = wave[-1]
@@ -159,7 +164,7 @@ def _after_kills(
 
     The first `KILLS_REPLACED_AT_ONCE` waves set no pause, so the next look replaces their workers.
     """
-    wave = [worker for worker in failed if _starts_a_wave(worker, breaker)]
+    wave = [worker for worker in failed if _starts_a_wave(worker, breaker, worker.cause)]
     if not wave:
         return breaker
     counted_at = {**breaker.counted_at, "killed": now.isoformat()}
@@ -180,34 +185,52 @@ def _after_kills(
 def _after_crashes(
     breaker: PipelineRow, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """Count workers that a job may have crashed.
+    """Count workers that a job may have crashed, a wave of them once.
 
     Each job's own attempts deal with these: after a crash with several jobs in flight each of them runs alone, and a
     job that crashes its engine alone fails after some attempts. So each job that was alone counts once, and sets no
-    pause: one bad job is one failure, but an engine that crashes at every job soon has many. A crash with several jobs
-    in flight is not a failure by itself, but `SHARED_CRASHES_PER_FAILURE` of them for each failure that the breaker
-    allows open it too: where new jobs keep coming, jobs may never get to run alone.
+    pause: one bad job is one failure, but an engine that crashes at every job soon has many. Of a wave, one such job is
+    noted; the others count if they crash a later worker.
     """
-    culprits = [*breaker.culprits]
-    counted: list[FailedWorker] = []
-    for worker in failed:
-        if worker.alone_with is not None and worker.alone_with not in culprits:
-            culprits.append(worker.alone_with)
-            counted.append(worker)
-    shared = [worker for worker in failed if worker.alone_with is None]
-    if not counted and not shared:
+    wave = [
+        worker
+        for worker in failed
+        if worker.alone_with not in breaker.culprits and _starts_a_wave(worker, breaker, _CRASHED)
+    ]
+    if not wave:
         return breaker
-    failures = breaker.failures + len(counted)
-    shared_crashes = breaker.company_deaths + len(shared)
-    too_many_shared = shared_crashes > settings.breaker_failures * SHARED_CRASHES_PER_FAILURE
-    opens = bool(counted and failures >= settings.breaker_failures) or bool(shared and too_many_shared)
-    changes: dict[str, object] = {"failures": failures, "company_deaths": shared_crashes, "culprits": culprits}
-    if counted or opens:
-        changes["reason"] = (counted or shared)[-1].error
-    if opens:
-        pause = _pause(max(failures, settings.breaker_failures), settings)
-        changes |= {"open": True, "retry_at": _later(now, pause)}
-    return breaker.model_copy(update=changes)
+    counted_at = {**breaker.counted_at, _CRASHED: now.isoformat()}
+    breaker = breaker.model_copy(update={"counted_at": counted_at})
+    alone = next((worker for worker in wave if worker.alone_with is not None), None)
+    if alone is None:
+        return _after_shared_crash(breaker, wave[-1], settings, now)
+    if alone.cause == "killed" and _KILLED_AT_WORK not in counted_at:
+        # Nothing speaks against the job yet: it may as well have been the host, or a person.
+        return breaker.model_copy(update={"counted_at": {**counted_at, _KILLED_AT_WORK: now.isoformat()}})
+    failures = breaker.failures + 1
+    culprits = [*breaker.culprits, alone.alone_with]
+    breaker = breaker.model_copy(update={"failures": failures, "culprits": culprits, "reason": alone.error})
+    return _opened(breaker, settings, now) if failures >= settings.breaker_failures else breaker
+
+
+def _after_shared_crash(
+    breaker: PipelineRow, crashed: FailedWorker, settings: ScalingSettings, now: datetime
+) -> PipelineRow:
+    """Count a wave of crashes with several jobs in flight, which is no failure by itself.
+
+    `SHARED_CRASHES_PER_FAILURE` of them for each failure that the breaker allows open it too: where new jobs keep
+    coming, jobs may never get to run alone.
+    """
+    breaker = breaker.model_copy(update={"company_deaths": breaker.company_deaths + 1})
+    if breaker.company_deaths <= settings.breaker_failures * SHARED_CRASHES_PER_FAILURE:
+        return breaker
+    return _opened(breaker.model_copy(update={"reason": crashed.error}), settings, now)
+
+
+def _opened(breaker: PipelineRow, settings: ScalingSettings, now: datetime) -> PipelineRow:
+    """Return the breaker opened by crashes."""
+    pause = _pause(max(breaker.failures, settings.breaker_failures), settings)
+    return breaker.model_copy(update={"open": True, "retry_at": _later(now, pause)})
 
 
 def _after_lack_of_capacity(breaker: PipelineRow, failed: list[FailedWorker], now: datetime) -> PipelineRow:
@@ -221,9 +244,9 @@ def _after_lack_of_capacity(breaker: PipelineRow, failed: list[FailedWorker], no
     return breaker.model_copy(update={"reason": failed[-1].error, "no_capacity_since": since})
 
 
-def _starts_a_wave(worker: FailedWorker, breaker: PipelineRow) -> bool:
-    """Return whether the worker was submitted after one of its cause was last counted, and so is of a new wave."""
-    counted_at = breaker.counted_at.get(worker.cause)
+def _starts_a_wave(worker: FailedWorker, breaker: PipelineRow, kind: str) -> bool:
+    """Return whether the worker was submitted after one of its kind was last counted, and so is of a new wave."""
+    counted_at = breaker.counted_at.get(kind)
     if counted_at is None or worker.submitted_at is None:
         return True
     return datetime.fromisoformat(worker.submitted_at) > datetime.fromisoformat(counted_at)

@@ -27,6 +27,11 @@ PERMANENT_FAILURE = FailedWorker("permanent", PERMANENT)
 SHARED_CRASH = FailedWorker("passing", PASSING, in_company=True)
 
 
+def killed_at(job: str | None) -> FailedWorker:
+    """Return a worker that was killed while it had a job alone, or without one, several jobs."""
+    return FailedWorker("killed", PASSING, alone_with=job, in_company=job is None)
+
+
 def after(*waves: list[FailedWorker], breaker: PipelineRow | None = None) -> PipelineRow:
     """Return the breaker after several looks, none of which found a worker that had completed a job."""
     breaker = breaker or PipelineRow()
@@ -147,6 +152,42 @@ class TestNoFault:
         assert (breaker.failures, pause_of(breaker), breaker.refuses) == (1, 60, False)
 
 
+class TestKillsAtWork:
+    """A worker that is killed at its first job may have been killed by the job, or from outside."""
+
+    def test_a_first_kill_leaves_the_number_of_workers_as_it_is(self) -> None:
+        for killed in (killed_at("a"), replace(SHARED_CRASH, cause="killed")):
+            breaker = after([killed])
+            assert (breaker.failures, breaker.retry_at) == (0, None)
+            assert workers_to_start(16, 15, 0, breaker, NOW) == 1
+
+    @pytest.mark.parametrize("at_once", [True, False])
+    @pytest.mark.parametrize("alone", [True, False])
+    def test_sixteen_that_are_killed_together_count_once(self, at_once: bool, alone: bool) -> None:
+        submitted = (NOW - timedelta(seconds=1)).isoformat()
+        killed = [replace(killed_at(f"job-{n}" if alone else None), submitted_at=submitted) for n in range(16)]
+        breaker = after(killed) if at_once else after(*[[worker] for worker in killed])
+        assert (breaker.failures, breaker.open, breaker.company_deaths) == (0, False, 0 if alone else 1)
+        assert workers_to_start(16, 0, 0, breaker, NOW) == 16
+
+    def test_sixteen_engines_that_crash_together_are_one_failure(self) -> None:
+        crashed = [replace(PASSING_FAILURE, alone_with=f"job-{n}") for n in range(16)]
+        assert after(crashed).failures == 1
+
+    def test_an_engine_that_is_killed_at_every_job_opens_the_breaker(self) -> None:
+        waves, breaker = 0, PipelineRow()
+        while not breaker.open and waves < 9:
+            starts = workers_to_start(16, 0, 0, breaker, NOW)
+            breaker = after([killed_at(f"job-{waves}-{n}") for n in range(starts)], breaker=breaker)
+            waves += 1
+        assert (waves, starts) == (4, 1), "two waves of sixteen, then one worker at a time"
+
+    def test_repeated_crashes_with_several_jobs_let_one_worker_start_at_a_time(self) -> None:
+        twice = after([SHARED_CRASH] * 16, [SHARED_CRASH] * 16)
+        assert workers_to_start(16, 0, 0, twice, NOW) == 16
+        assert workers_to_start(16, 0, 0, after([SHARED_CRASH] * 16, breaker=twice), NOW) == 1
+
+
 class TestServing:
     def test_a_worker_that_completed_a_job_closes_the_breaker(self) -> None:
         was_open = after(
@@ -168,7 +209,8 @@ class TestServing:
 
 class TestJobsThatKill:
     def test_a_crash_with_several_jobs_does_not_count(self) -> None:
-        assert after([SHARED_CRASH], breaker=PipelineRow(failures=1)) == PipelineRow(failures=1, company_deaths=1)
+        breaker = after([SHARED_CRASH], breaker=PipelineRow(failures=1))
+        assert (breaker.failures, breaker.company_deaths, breaker.open, breaker.retry_at) == (1, 1, False, None)
 
     def test_many_crashes_with_several_jobs_open_the_breaker(self) -> None:
         breaker = after(*[[SHARED_CRASH]] * 9)
