@@ -68,8 +68,8 @@ def refuse_message(body: str, error: Error, table: Table) -> bool:
     each step allows to be taken twice.
 
     A worker that has lost its lease may still do the job. Once the task token is answered, its heartbeat fails with
-    TaskTimedOut, and it drops the job. If it commits before its next heartbeat, the document stays, but its answer is
-    ignored: the caller gets this failure only, as when a person stops an execution at the last moment.
+    TaskTimedOut, and it drops the job. If it commits a result before the row is closed, the row keeps that result, and
+    `report.close_job`, which reads the row again, tells the caller the result instead of this failure.
 
     An item of a run does not fail: it waits for the cause to be removed, and its runs are held.
     """
