@@ -179,6 +179,18 @@ def test_an_invalidation_without_the_hub_drops_no_copy(place: Place, pinned: boo
     assert host.ensure(MODEL).commit == old
 
 
+def test_an_invalidation_of_a_model_whose_files_are_refused_drops_no_copy(place: Place) -> None:
+    """The Hub lists a gated model to everyone, so its commit can be resolved without a right to its files."""
+    old = place.publish("1")
+    host = place.host("a")
+    host.ensure(MODEL)
+    place.publish("2")
+    place.hub.gated.add(MODEL)
+    with pytest.raises(Failure, match="gated"):
+        host.ensure(MODEL, datetime.now(UTC))
+    assert host.ensure(MODEL).commit == old
+
+
 def test_a_tag_is_resolved_once(place: Place) -> None:
     first = place.publish("1")
     place.hub.repositories[MODEL].tags["v1"] = first
