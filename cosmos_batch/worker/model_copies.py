@@ -64,7 +64,8 @@ class PinnedModelStore:
         if recorded is not None and (newer_than is None or recorded.is_newer_than(newer_than)):
             return recorded.commit
         commit = self.store.resolve(model, revision) if newer_than is None else self.store.latest(model, revision)
-        replaced = None if recorded is None or newer_than is None else recorded.commit
+        # Several jobs may ask for a newer copy before one is loaded: the commit that the first replaced stays noted.
+        replaced = recorded.commit if recorded is not None and recorded.commit != commit else None
         return self.revisions.record(model, revision, commit, newer_than, replaced).commit
 
     def _replaced(self, model: str) -> str | None:

@@ -179,6 +179,19 @@ def test_an_invalidation_without_the_hub_drops_no_copy(place: Place, pinned: boo
     assert host.ensure(MODEL).commit == old
 
 
+def test_a_second_invalidation_before_the_download_of_the_first_leaves_no_old_copy(place: Place) -> None:
+    old = place.publish("1")
+    host = place.host("a")
+    host.back_up(host.ensure(MODEL))
+    place.publish("2")
+    requested_at = after_what_is_recorded()
+    host.resolve(MODEL, requested_at)
+    host.resolve(MODEL, after_what_is_recorded())
+    host.ensure(MODEL, requested_at)
+    assert not Copies(host.store._root, MODEL).manifest(old)
+    assert not backed_up(old)
+
+
 def test_an_invalidation_of_a_model_whose_files_are_refused_drops_no_copy(place: Place) -> None:
     """The Hub lists a gated model to everyone, so its commit can be resolved without a right to its files."""
     old = place.publish("1")
