@@ -20,7 +20,8 @@ MESSAGE_LIFE = timedelta(days=9)
 
 
 def _parsed(result: object) -> object:
-    return Result.model_validate_json(result) if isinstance(result, str) else result
+    """Return a stored result. Unknown fields are ignored in it, as in the row: newer code may have written them."""
+    return Result.model_validate_json(result, extra="ignore") if isinstance(result, str) else result
 
 
 class Attempt(TableRow):

@@ -100,7 +100,7 @@ def _worker(item: dict[str, object]) -> WorkerRow:
 
 
 def _error(text: object) -> Error | None:
-    return Error.model_validate_json(text) if isinstance(text, str) else None
+    return Error.model_validate_json(text, extra="ignore") if isinstance(text, str) else None
 
 
 class Workers:

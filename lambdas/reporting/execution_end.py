@@ -44,7 +44,7 @@ class ExecutionEnd:
             error = error_of(event["error"].get("Error"), event["error"].get("Cause"))
             result = Result(job_id=execution["name"], error=error)
         else:
-            result = Result.model_validate(event["result"])
+            result = Result.model_validate(event["result"], extra="ignore")
         return cls(execution["name"], result, started_at, execution.get("input"))
 
     def with_result(self, result: Result) -> Self:
@@ -79,7 +79,7 @@ def error_of(name: str | None, cause: str | None) -> Error:
 
 def _parse_error(text: str | None) -> Error | None:
     try:
-        return None if text is None else Error.model_validate_json(text)
+        return None if text is None else Error.model_validate_json(text, extra="ignore")
     except ValidationError:
         return None
 

@@ -1,5 +1,6 @@
 """The row of a job: which attempts count, and that its end is decided once."""
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -220,3 +221,8 @@ def test_a_row_of_a_newer_version_can_be_read(jobs: Jobs, table: Table) -> None:
     table.update("job#j", "job", "SET #fromTheFuture = :yes", {"yes": True})
     jobs.stamp("j", "received")
     assert "received" in row(jobs).stages
+    output = {"uri": "s3://assets/a.json", "size": 2, "contentType": "application/json", "alsoFromTheFuture": None}
+    result = {"jobId": "j", "outputs": [output], "fromTheFuture": True}
+    table.update("job#j", "job", "SET #result = :result", {"result": json.dumps(result)})
+    stored = row(jobs).result
+    assert stored is not None and stored.outputs[0].uri.endswith("/a.json")

@@ -59,6 +59,11 @@ def test_a_success_is_reported(cloud: Cloud, jobs: Jobs) -> None:
     assert row is not None and "reported" in row.stages and row.state == "PLANNED"
 
 
+def test_a_result_of_a_newer_worker_is_reported_without_what_is_unknown(cloud: Cloud, jobs: Jobs) -> None:
+    newer = {**RESULT.model_dump(mode="json"), "fromTheFuture": True}
+    assert handler({"execution": EXECUTION, "result": newer}, None)["result"] == RESULT.model_dump(mode="json")
+
+
 def test_a_failure_is_reported_to_all_callers(cloud: Cloud, jobs: Jobs) -> None:
     answer = failed("EngineFailed", ERROR.cause())
     assert answer["error"] == "EngineFailed"
