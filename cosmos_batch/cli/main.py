@@ -10,7 +10,7 @@ import click
 from cosmos_batch.cli.command_line import LazyGroup
 from cosmos_batch.cli.errors import INTERRUPTED, TERMINATED, WRONG_CALL
 from cosmos_batch.cli.messages import Verbosity, set_verbosity, verbosity, warn
-from cosmos_batch.cli.termination import interrupted_by_sigterm
+from cosmos_batch.cli.termination import interrupted_by_sigterm, lost_interrupts_sent_again
 
 NAME = "cosmos-batch"
 _STDOUT = 1  # the file descriptor
@@ -52,7 +52,7 @@ group.params.append(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns its exit status, one of those in `cosmos_batch.cli.errors`."""
     set_verbosity(Verbosity.NORMAL)
-    with interrupted_by_sigterm() as termination:
+    with interrupted_by_sigterm() as termination, lost_interrupts_sent_again():
         status = _run(arguments)
     return TERMINATED if status == INTERRUPTED and termination.came else status
 
