@@ -41,7 +41,7 @@ def local_deployment(
     ever deployed to a cloud that runs already: a person has chosen what runs there, or it belongs to another command.
     """
     running = LocalCloud.find(default_home())
-    deployment = _deployment_on(running) if reuse and running and running.standing else None
+    deployment = deployment_on(running) if reuse and running and running.standing else None
     if deployment and any(map(is_generator if generates else is_reasoner, deployment.pipelines)):
         inform("Using the local cloud that runs already, as it stands")
         if not generates:
@@ -78,7 +78,8 @@ def start_cloud(parent_pid: int | None = None, home: Path | None = None) -> Loca
     return cloud
 
 
-def _deployment_on(cloud: LocalCloud) -> Deployment | None:
+def deployment_on(cloud: LocalCloud) -> Deployment | None:
+    """Return the deployment in a local cloud, or None where nothing is deployed to it."""
     try:
         return deployments.find(clients(cloud))
     except CliError:

@@ -4,14 +4,13 @@ import shlex
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.configuration import CONFIG
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.json_lines import print_line
 from cosmos_batch.cli.local_cloud import default_home
-from cosmos_batch.cli.local_deployment import clients, deployed_cloud, start_cloud
+from cosmos_batch.cli.local_deployment import deployed_cloud, deployment_on, start_cloud
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import DEMO_MODEL, accessible_config, is_stand_in
 from cosmos_batch.cli.process_pool import process_pool
@@ -76,10 +75,9 @@ def down(discard: bool) -> int:
 
 def _keep(cloud: LocalCloud, kept: Kept) -> str:
     """Keep the jobs and runs of a cloud that is to be stopped. Returns what to say of them. Raises CliError."""
-    try:
-        deployment = deployments.find(clients(cloud))
-    except CliError:
-        return ""  # nothing is deployed to it
+    deployment = deployment_on(cloud)
+    if deployment is None:
+        return ""
     try:
         end_runs(deployment)
         jobs, runs = kept.jobs.keep(deployment), kept.runs.keep(deployment)
@@ -103,7 +101,10 @@ def status(as_json: bool) -> int:
         print(f"No local cloud runs in {default_home()}. Start one: cosmos-batch local up")
         return 1
     print(f"A local cloud runs at {cloud.endpoint} (process {cloud.process_id}); its files lie in {cloud.home}.")
-    deployment = deployments.find(clients(cloud))
+    deployment = deployment_on(cloud)
+    if deployment is None:
+        print("Nothing is deployed to it: cosmos-batch local up, or npx cdk deploy --all")
+        return 0
     print(f"Pipelines: {', '.join(_answering(deployment, pipeline) for pipeline in deployment.pipelines)}")
     return 0
 
@@ -118,10 +119,8 @@ def _print_json(cloud: LocalCloud | None) -> int:
     if cloud is None:
         print_line(running=False, home=str(default_home()))
         return 1
-    try:
-        pipelines = deployments.find(clients(cloud)).pipelines
-    except CliError:
-        pipelines = []  # nothing is deployed to it
+    deployment = deployment_on(cloud)
+    pipelines = [] if deployment is None else deployment.pipelines
     place = {"endpoint": cloud.endpoint, "process": cloud.process_id, "home": str(cloud.home)}
     print_line(running=True, **place, pipelines=pipelines)
     return 0

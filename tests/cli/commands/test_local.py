@@ -111,7 +111,7 @@ def test_a_standing_cloud_is_used_for_what_its_pipelines_can_do(
 ) -> None:
     clouds["running"] = Cloud()
     deployed = SimpleNamespace(pipelines=["cosmos-reason2-2b"])
-    monkeypatch.setattr(local_deployment, "_deployment_on", lambda _: deployed)
+    monkeypatch.setattr(local_deployment, "deployment_on", lambda _: deployed)
     with local_deployment.local_deployment(POOL, lambda: CONFIG, generates=True):
         assert clouds["deployed"] == [CONFIG]
     deployed.pipelines.append("cosmos3-nano")
@@ -269,6 +269,20 @@ def test_status_says_whether_a_cloud_runs(clouds: dict[str, Any], capsys: pytest
     clouds["running"] = None
     assert main(["local", "status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["running"] is False
+
+
+def test_status_says_that_nothing_is_deployed_to_a_cloud(
+    clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(_: object) -> Deployment:
+        raise CliError("Cosmos Batch is not deployed here.", "Deploy it.")
+
+    clouds["running"] = Cloud()
+    monkeypatch.setattr(local_deployment.deployments, "find", find)
+    assert main(["local", "status"]) == 0
+    printed = capsys.readouterr()
+    assert "Nothing is deployed to it: cosmos-batch local up, or npx cdk deploy --all" in printed.out
+    assert printed.err == ""
 
 
 @pytest.fixture
