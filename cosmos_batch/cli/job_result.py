@@ -64,15 +64,21 @@ def print_or_save(deployment: Deployment, result: JobResult, target: OutputTarge
     try:
         for path in save_files(deployment, result, target):
             print(path)
-    except (OSError, CliError) as error:
+    except CliError:
         print(read_document(deployment, result.document_uri))
-        if isinstance(error, CliError):
-            raise
-        raise CliError(
-            f"The result cannot be saved: {error}. The document was printed instead.",
-            f"The document and its files are in S3: {result.document_uri} and beside it.",
-        ) from error
+        raise
+    except OSError as error:
+        print(read_document(deployment, result.document_uri))
+        raise not_saved(result, error) from error
     return 0
+
+
+def not_saved(result: JobResult, error: OSError) -> CliError:
+    """Return the error of a result that cannot be written to this machine, and whose document was printed."""
+    return CliError(
+        f"The result cannot be saved: {error}. The document was printed instead.",
+        f"The document and its files are in S3: {result.document_uri} and beside it.",
+    )
 
 
 def print_error(error: Error) -> int:
@@ -84,13 +90,19 @@ def print_error(error: Error) -> int:
 def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) -> list[Path]:
     """Save all that a job has written: its files, and then its document. Returns their paths.
 
-    A target that is a file takes the document alone.
+    Raises CliError for several files where the target is one file, and OSError where one cannot be written.
     """
     document, *files = result.file_uris
+    if files and not target.is_folder:
+        raise CliError(
+            f"--output {target.path} names one file, and there are several to save: "
+            f"{', '.join(saved_name(uri) for uri in result.file_uris)}.",
+            f"Name a folder: --output {target.path.with_suffix('')}/",
+        )
     s3 = deployment.clients("s3")
     paths = [
         target.save(saved_name(uri), lambda path, uri=uri: s3.download_file(*parse_uri(uri), str(path)))  # type: ignore[misc]
-        for uri in (files if target.is_folder else [])
+        for uri in files
     ]
 
     def write_document(path: Path) -> None:

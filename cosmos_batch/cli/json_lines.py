@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from cosmos_batch.cli.command_line import option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import FAILED, CliError, WrongCall
-from cosmos_batch.cli.job_result import JobResult, print_error, read_document, save_files
+from cosmos_batch.cli.errors import FAILED, CliError, WrongCall, explain
+from cosmos_batch.cli.job_result import JobResult, not_saved, print_error, read_document, save_files
+from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.output import OutputTarget
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -46,7 +47,9 @@ def print_result_line(deployment: Deployment, result: JobResult, target: OutputT
         try:
             saved = [str(path) for path in save_files(deployment, result, target)]
         except (OSError, CliError) as failure:
-            error = {"code": "NotSaved", "message": str(failure)}
+            problem = not_saved(result, failure) if isinstance(failure, OSError) else failure
+            error = {"code": "NotSaved", "message": problem.message, "remedy": problem.remedy}
+            warn(f"error: {explain(problem)}")
             status = FAILED
     print_line(id=result.job_id, error=error, documentUri=result.document_uri, document=document, saved=saved)
     return status

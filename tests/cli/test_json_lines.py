@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli import json_lines
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
@@ -58,6 +60,28 @@ def test_results_name_the_files_that_were_saved(printed: Any, job: Job, tmp_path
     Path(path).write_text("another")
     status, [line] = printed("result", job.job_id, "--json", "--output", f"{tmp_path}/made/")
     assert (status, line["error"]["code"], line["document"]) == (1, "NotSaved", DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("failure", "message", "remedy"),
+    [
+        (CliError("d.json exists.", "--force replaces it."), "d.json exists.", "--force replaces it."),
+        (OSError("No space left"), "cannot be saved: No space left", "are in S3: s3://assets/"),
+    ],
+)
+def test_a_result_that_cannot_be_saved_has_its_remedy_in_the_object_and_on_stderr(
+    failure: Exception, message: str, remedy: str, job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(json_lines, "save_files", fail)
+    assert main(["result", job.job_id, "--json", "--output", f"{tmp_path}/made/"]) == 1
+    printed = capsys.readouterr()
+    error = json.loads(printed.out)["error"]
+    assert error["code"] == "NotSaved" and message in error["message"] and remedy in error["remedy"]
+    assert printed.err == f"error: {error['message']}\n{error['remedy']}\n"
 
 
 def test_wait_says_how_each_has_ended(printed: Any, job: Job) -> None:

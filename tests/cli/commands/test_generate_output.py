@@ -8,8 +8,10 @@ import pytest
 
 from cosmos_batch.cli.commands import generate
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.job_result import JobResult
+from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.job_result import JobResult, print_or_save
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.output import OutputTarget
 
 KEYS = ("ep1/rain.json", "ep1/rain.mp4")  # the document first, as a job lists them
 ASKED = ["generate", "--prompt", "Rain.", "--no-guardrails"]
@@ -58,6 +60,18 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_engine_starts(
     monkeypatch.setattr(generate, "local_deployment", lambda *_, **__: pytest.fail("an engine was started"))
     assert main([*ASKED, "--output", output]) == 2
     assert output in capsys.readouterr().err
+
+
+def test_one_file_cannot_take_a_video_and_its_document(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`result` knows only from the job's end how many files there are; the document is printed then."""
+    uris = [f"s3://assets/uploads/20261120-120000-00000000/{name}" for name in KEYS]
+    target = OutputTarget(tmp_path / "rain.mp4", is_folder=False, force=False)
+    with pytest.raises(CliError, match=r"several to save: ep1/rain\.json, ep1/rain\.mp4\.$") as refused:
+        print_or_save(deployment, JobResult(document_uri=uris[0], file_uris=uris), target)
+    assert refused.value.remedy == f"Name a folder: --output {tmp_path}/rain/"
+    assert json.loads(capsys.readouterr().out) == {"name": "ep1/rain.json"} and not files(tmp_path)
 
 
 @pytest.mark.parametrize("force", [False, True])
