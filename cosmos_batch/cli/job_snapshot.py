@@ -220,30 +220,38 @@ def read_execution(deployment: Deployment, arn: str) -> JobExecution | None:
 
 
 class IsRun(CliError):  # noqa: N818 - it says what is wrong
-    """End a command on jobs because the person named a run."""
+    """End a command on jobs because the person named a run. `others` are the other commands that it can be given."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, others: str = "watch, export, cancel or retry") -> None:
         super().__init__(
             f"{run} is a run of many jobs.",
-            f"Use the commands on runs: cosmos-batch runs show {run}, and watch, export, cancel or retry.",
+            f"Use the commands on runs: cosmos-batch runs show {run}, and {others}.",
         )
 
 
 def find_job(deployment: Deployment, job_id: str, seconds: float = 0) -> tuple[JobExecution, JobRow | None]:
     """Return a job's execution and row, looking for it so many seconds. Raises CliError where there is none.
 
-    Raises IsRun for the id of a run, whose executions are those of the same state machine.
+    Raises IsRun for the id of a run, whose executions are those of the same state machine. A file of a run has a job
+    without an execution: the error names its run.
     """
     arn, deadline = deployment.execution_arn(job_id), time.monotonic() + seconds
     while (execution := read_execution(deployment, arn)) is None:
         if deployment.runs.get(job_id) is not None:
             raise IsRun(job_id)
+        if (row := deployment.jobs.get(job_id)) is not None and row.paid_by is not None:
+            raise CliError(f"{job_id} is a file of a run.", f"All its files: cosmos-batch runs show {row.paid_by}")
         if time.monotonic() >= deadline:
-            raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+            raise no_such_job(job_id)
         time.sleep(POLL_SECONDS)
     if "run" in execution.request:
         raise IsRun(job_id)
     return execution, deployment.jobs.get(job_id)
+
+
+def no_such_job(job_id: str) -> CliError:
+    """Return the error of a command that names a job which does not exist here."""
+    return CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
 
 
 def _task_submitted(deployment: Deployment, arn: str) -> datetime | None:

@@ -2,11 +2,11 @@
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_jobs
 from cosmos_batch.contract.error import Error
 
 
@@ -18,7 +18,7 @@ def command(ids: tuple[str, ...], as_json: bool) -> int:
 
     Jobs that have ended stay as they are.
     """
-    deployment = deployments.find()
+    deployment = find_with_jobs(ids)
     jobs = [(job_id, find_job(deployment, job_id)[0]) for job_id in ids]
     error = Error(
         code="Cancelled", message="The job was stopped with `cosmos-batch cancel`.", remedy="Submit it again."

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.json_lines import print_line
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_jobs
 from cosmos_batch.cli.worker_log import readable_lines, worker_events
 
 
@@ -20,7 +20,7 @@ from cosmos_batch.cli.worker_log import readable_lines, worker_events
 )
 def command(id: str, all_lines: bool, as_json: bool) -> int:
     """Print what a job's last worker has logged about it, oldest first, with times in UTC."""
-    deployment = deployments.find()
+    deployment = find_with_jobs([id])
     execution, row = find_job(deployment, id)
     if row is None or row.worker is None:
         raise CliError(

@@ -12,7 +12,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
 from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
-from cosmos_batch.cli.job_snapshot import JobObserver, find_job
+from cosmos_batch.cli.job_snapshot import JobObserver, find_job, no_such_job
 from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
@@ -77,10 +77,10 @@ def command(
 
 def _result(deployment: Deployment | None, kept: Kept | None, job_id: str, wait: bool) -> tuple[Deployment, JobResult]:
     """Return a job's result, and the deployment that has its files. Raises StillRunning, or CliError."""
-    if kept and kept.jobs.find(job_id):
+    if kept and kept.job(job_id):
         return kept.jobs.deployment, replace(kept.jobs.result(job_id), job_id=job_id)
     if deployment is None:
-        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+        raise no_such_job(job_id)
     return deployment, ended_job(deployment, job_id, wait)
 
 
@@ -95,7 +95,7 @@ def ended_job(deployment: Deployment, job_id: str, wait: bool) -> JobResult:
     if not execution.over:
         raise StillRunning(
             f"{job_id} is still under way: {JobObserver(deployment, job_id).look().waits_for()}.",
-            "Ask again later, or wait for it: cosmos-batch result --wait",
+            f"Ask again later, or wait for it: cosmos-batch result --wait {job_id}",
         )
     return replace(read_job_result(execution, row), job_id=job_id)
 

@@ -5,12 +5,12 @@ import uuid
 
 import click
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
 from cosmos_batch.cli.errors import StillRunning, WrongCall
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
+from cosmos_batch.cli.stopped_clouds.lookup import find_with_jobs
 from cosmos_batch.planning.executions import execution_name
 from cosmos_batch.state import FINAL
 
@@ -20,7 +20,7 @@ from cosmos_batch.state import FINAL
 @json_option("id, and retries, the id of the job that is started again")
 def command(ids: tuple[str, ...], as_json: bool) -> int:
     """Start the same requests again, and print the new jobs' ids. All are checked before the first is started."""
-    deployment = deployments.find()
+    deployment = find_with_jobs(ids)
     requests = []
     for job_id in ids:
         job = summarize(deployment, job_id)

@@ -10,11 +10,11 @@ import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import CliError, WrongCall
-from cosmos_batch.cli.job_snapshot import JobObserver
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.job_snapshot import JobObserver, no_such_job
 from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.stopped_clouds.lookup import Kept, find_with_kept
+from cosmos_batch.cli.stopped_clouds.lookup import Kept, RunDeployments, find_with_kept
 from cosmos_batch.state import FINAL
 
 WIDTH = 100  # columns of the table
@@ -84,7 +84,7 @@ def command(
         print("\n".join(_table(jobs)))
     else:
         print("No job was ever submitted here." if wanted == JobFilter() and page == 1 else "No job matches.")
-        if deployment and any(deployment.runs.list()):
+        if any(RunDeployments(deployment, kept).list()):
             inform("There are runs, whose files are no jobs of this list: cosmos-batch runs list")
     if has_more and not as_json:
         inform(f"There are more: --page {page + 1}, or --limit {limit * 5}")
@@ -93,10 +93,10 @@ def command(
 
 def _named(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary:
     """Return a job; one that has not ended with what it waits for: a worker, its capacity, the model that loads."""
-    if kept and (job := kept.jobs.find(job_id)):
+    if kept and (job := kept.job(job_id)):
         return job
     if deployment is None:
-        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+        raise no_such_job(job_id)
     job = summarize(deployment, job_id)
     if job.state in FINAL or job.waits_for:
         return job

@@ -6,8 +6,8 @@ import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import FAILED, CliError, StillRunning
-from cosmos_batch.cli.job_snapshot import find_job
+from cosmos_batch.cli.errors import FAILED, StillRunning
+from cosmos_batch.cli.job_snapshot import find_job, no_such_job
 from cosmos_batch.cli.job_summary import JobSummary, summarize
 from cosmos_batch.cli.json_lines import json_option, print_line
 from cosmos_batch.cli.messages import inform
@@ -48,8 +48,8 @@ def command(ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
 
 def _ended(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary | None:
     """Return a job that has ended, or None while it is under way. Raises CliError where there is none."""
-    if kept and (job := kept.jobs.find(job_id)):
+    if kept and (job := kept.job(job_id)):
         return job
     if deployment is None:
-        raise CliError(f"There is no job {job_id} here.", "`cosmos-batch status` lists the recent jobs.")
+        raise no_such_job(job_id)
     return summarize(deployment, job_id) if find_job(deployment, job_id)[0].over else None

@@ -1,11 +1,15 @@
 """Jobs of local clouds that were stopped: their summaries, and copies of their documents and files."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.input_checks import is_generator
 from cosmos_batch.cli.job_result import JobResult, read_job_result
 from cosmos_batch.cli.job_snapshot import find_job
 from cosmos_batch.cli.job_summary import JobFilter, JobSummary, recent_jobs
@@ -13,12 +17,6 @@ from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.cli.stopped_clouds.records import record_file, write_record
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import FINAL
-
-_UNFINISHED = Error(
-    code="Cancelled",
-    message="The local cloud was stopped before the job had ended.",
-    remedy="Start it again: cosmos-batch submit.",
-)
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class KeptJobs:
             self.objects.keep(deployment.clients("s3"), uris)
             kept = job.to_json()
             if job.state not in FINAL:
-                kept |= {"state": "CANCELLED", "waits_for": "", "error": _UNFINISHED.model_dump(by_alias=True)}
+                kept |= {"state": "CANCELLED", "waits_for": "", "error": _unfinished(job).model_dump(by_alias=True)}
             write_record(self.folder, job.id, {"job": kept, "files": uris})
             count += 1
         return count
@@ -46,8 +44,12 @@ class KeptJobs:
         """Yield the jobs that match, newest first."""
         records = [json.loads(path.read_text(encoding="utf-8")) for path in self.folder.glob("*.json")]
         jobs = sorted((JobSummary(**record["job"]) for record in records), key=lambda job: job.submitted_at)
-        since = "" if wanted.since is None else wanted.since.isoformat()
-        return (job for job in reversed(jobs) if wanted.matches(job) and job.submitted_at >= since)
+        return (
+            job
+            for job in reversed(jobs)
+            if wanted.matches(job)
+            and (wanted.since is None or datetime.fromisoformat(job.submitted_at) >= wanted.since)
+        )
 
     def find(self, job_id: str) -> JobSummary | None:
         """Return a job, or None."""
@@ -69,3 +71,28 @@ class KeptJobs:
         return Deployment(
             lambda _: self.objects, asset_roots=[], state_machine_arn="", state_table="", state_bucket="", pipelines=[]
         )
+
+
+def kept_job_ended(job: JobSummary) -> WrongCall:
+    """Return the error of asking for more than the result of a job that a stopped local cloud has left."""
+    succeeded = job.state == "SUCCEEDED"
+    return WrongCall(
+        f"{job.id} is a job of a local cloud that was stopped: it can only be read, with status and result.",
+        f"Its result: cosmos-batch result {job.id}" if succeeded else f"Start it again: {_command_again(job)}",
+    )
+
+
+def _unfinished(job: JobSummary) -> Error:
+    return Error(
+        code="Cancelled",
+        message="The local cloud was stopped before the job had ended.",
+        remedy=f"Start it again: {_command_again(job)}",
+    )
+
+
+def _command_again(job: JobSummary) -> str:
+    """Return the command that starts a job again. Its input is named as on this machine: the cloud's copy is gone."""
+    file = shlex.quote(job.input.rpartition("/")[2])
+    if is_generator(job.pipeline):
+        return f"cosmos-batch generate --submit {file if job.input else '--prompt TEXT'}"
+    return f"cosmos-batch submit {file if job.input else 'FILE'}"

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,10 +10,12 @@ from urllib.parse import urlsplit
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.job_snapshot import IsRun, no_such_job
+from cosmos_batch.cli.job_summary import JobSummary
 from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.runs.stored_run import no_such_run
-from cosmos_batch.cli.stopped_clouds.jobs import KeptJobs
+from cosmos_batch.cli.stopped_clouds.jobs import KeptJobs, kept_job_ended
 from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.cli.stopped_clouds.runs import KeptRuns
 from cosmos_batch.state import RunRow
@@ -34,6 +36,12 @@ class Kept:
     def runs(self) -> KeptRuns:
         """Return the kept runs."""
         return KeptRuns(self.folder / "runs", self._objects)
+
+    def job(self, name: str) -> JobSummary | None:
+        """Return a kept job, or None. Raises IsRun for the name of a kept run."""
+        if self.runs.has(name):
+            raise IsRun(name, others="export or diff; its local cloud was stopped, so it can only be read")
+        return self.jobs.find(name)
 
     @property
     def _objects(self) -> KeptObjects:
@@ -65,6 +73,20 @@ def find_with_kept() -> tuple[Deployment | None, Kept | None]:
             raise
         inform("No cloud answers. This is what local clouds that were stopped have left.")
         return None, kept
+
+
+def find_with_jobs(ids: Sequence[str]) -> Deployment:
+    """Return the deployment for a command that reads more of jobs than was kept, or changes them.
+
+    Raises WrongCall for a kept job, IsRun for a kept run, and CliError where no cloud answers.
+    """
+    deployment, kept = find_with_kept()
+    for job_id in ids:
+        if kept and (job := kept.job(job_id)):
+            raise kept_job_ended(job)
+    if deployment is None:
+        raise no_such_job(ids[0])
+    return deployment
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,10 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
+from cosmos_batch.state.item_jobs import ItemJobs
 from cosmos_batch.state.job_rows import Attempt, Waiting
+from cosmos_batch.state.run_rows import Watcher
+from cosmos_batch.state.table import Table
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import PIPELINE, STARTED, FakeStepFunctions
 from tests.cli.test_job_snapshot import run_through
@@ -106,7 +109,8 @@ def test_a_job_under_way_has_no_result_yet(
 ) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
     assert main(["result", job.job_id]) == 3
-    assert "under way: waiting for a worker" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "under way: waiting for a worker" in printed and f"cosmos-batch result --wait {job.job_id}" in printed
 
 
 def test_an_unknown_job_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -482,6 +486,16 @@ def test_a_command_on_jobs_names_those_on_runs(
     stepfunctions.put("monday", "RUNNING", input='{"run": {"id": "monday"}}')
     assert main([command, "monday"]) == 1
     assert "cosmos-batch runs show monday" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["status", "result", "cancel", "retry", "wait", "logs"])
+def test_a_command_on_jobs_names_the_run_of_a_file(
+    command: str, deployment: Deployment, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = ItemJobs(Table(deployment.clients("dynamodb"), deployment.state_table))
+    items.watch(job.model_copy(update={"job_id": "item-1"}), Watcher("monday", "00000", 0), retry=False)
+    assert main([command, "item-1"]) == 1
+    assert "item-1 is a file of a run.\nAll its files: cosmos-batch runs show monday\n" in capsys.readouterr().err
 
 
 def test_status_names_the_list_of_runs_where_there_are_only_runs(

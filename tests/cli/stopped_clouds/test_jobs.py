@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.job_summary import JobSummary
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.stopped_clouds.jobs import kept_job_ended
 from cosmos_batch.contract.job import Job
 from tests.cli.commands.test_jobs import put_document
-from tests.cli.conftest import FakeStepFunctions
+from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.cli.stopped_clouds.conftest import ENDPOINT, Cloud
 from tests.cli.test_job_snapshot import run_through
 
@@ -42,9 +44,51 @@ def test_jobs_and_documents_outlive_their_cloud(
     assert main(["wait", "nothing"]) == 1
     assert "There is no job nothing here" in capsys.readouterr().err
     assert main(["result", "running"]) == 1
-    assert "stopped before the job had ended" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "stopped before the job had ended" in printed and "cosmos-batch submit clip.mp4\n" in printed
     assert main(["result", "nothing"]) == 1
     assert "There is no job nothing here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["retry", "cancel", "logs"])
+def test_a_kept_job_can_only_be_read(
+    command: str, cloud: Cloud, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "down"]) == 0
+    for stopped in (True, False):
+        cloud.stopped = stopped
+        stepfunctions.executions.clear()
+        for job_id, remedy in ((job.job_id, f"cosmos-batch result {job.job_id}"), ("running", "submit clip.mp4")):
+            assert main([command, job_id]) == 2
+            printed = capsys.readouterr().err
+            assert f"{job_id} is a job of a local cloud that was stopped: it can only be read" in printed
+            assert printed.endswith(f"{remedy}\n")
+        assert main([command, "nothing"]) == 1
+        assert "There is no job nothing here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "file", "command"),
+    [
+        (PIPELINE, "s3://assets/uploads/20261120-120000-00000000/my clip.mp4", "submit 'my clip.mp4'"),
+        (PIPELINE, "", "submit FILE"),
+        ("cosmos3-nano", "s3://assets/first.png", "generate --submit first.png"),
+        ("cosmos3-nano", "", "generate --submit --prompt TEXT"),
+    ],
+)
+def test_the_command_that_starts_a_kept_job_again_fits_it(pipeline: str, file: str, command: str) -> None:
+    kept = JobSummary("job-2", "FAILED", pipeline, file, "2026-11-20T12:00:00+00:00", {})
+    assert kept_job_ended(kept).remedy == f"Start it again: cosmos-batch {command}"
+
+
+def test_kept_jobs_are_selected_by_times_of_any_time_zone(
+    cloud: Cloud, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", "down"]) == 0
+    for since, count in (("2026-11-20T13:30+02:00", 2), ("2026-11-20T11:30-02:00", 0)):
+        capsys.readouterr()
+        assert main(["status", "--json", "--since", since]) == 0
+        assert len(json.loads(capsys.readouterr().out)) == count
 
 
 def test_jobs_of_two_clouds_are_listed_together(

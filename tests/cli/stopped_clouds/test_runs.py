@@ -147,6 +147,16 @@ def test_a_kept_run_cannot_go_on(line: str, stopped: Cloud, capsys: pytest.Captu
     assert "It can be read, and cannot go on." in capsys.readouterr().err
 
 
+def test_commands_on_jobs_name_those_that_read_a_kept_run(stopped: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("status", "result", "wait", "retry", "cancel", "logs"):
+        assert main([command, "monday"]) == 1
+        printed = capsys.readouterr().err
+        assert "monday is a run of many jobs." in printed and "cosmos-batch runs show monday, and export" in printed
+        assert "can only be read" in printed and "retry" not in printed
+    assert main(["status"]) == 0
+    assert "There are runs" in capsys.readouterr().err
+
+
 def test_a_run_that_was_not_kept_is_missed(stopped: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "show", "friday"]) == 1
     assert "There is no run friday here" in capsys.readouterr().err
