@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 
 import click
+from rich.cells import cell_len, set_cell_size
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
@@ -106,11 +107,11 @@ def _named(deployment: Deployment | None, kept: Kept | None, job_id: str) -> Job
 def _table(jobs: list[JobSummary]) -> list[str]:
     """Return the lines of the table, each of at most WIDTH columns, but for an id that is longer."""
     rows = [("ID", "STATE", "AGE", "INPUT"), *((job.id, _state(job), _age(job), job.input) for job in jobs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(cell_len(row[column]) for row in rows) for column in range(3)]
     room = max(12, WIDTH - sum(widths) - 6)
     lines = []
     for row, job in zip(rows, [None, *jobs], strict=True):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        cells = [set_cell_size(cell, width) for cell, width in zip(row, widths, strict=False)]
         lines.append("  ".join([*cells, _shortened(row[3], room)]).rstrip())
         if job is not None and job.reason:
             lines += textwrap.wrap(job.reason, WIDTH, initial_indent="    ", subsequent_indent="    ", max_lines=3)
@@ -142,5 +143,10 @@ def _age(job: JobSummary) -> str:
 
 
 def _shortened(text: str, room: int) -> str:
-    """Return the end of a text, where names differ."""
-    return text if len(text) <= room else f"…{text[len(text) - room + 1 :]}"
+    """Return the end of a text, where names differ, in so many columns. Some characters take two of them."""
+    if cell_len(text) <= room:
+        return text
+    end = text[-room + 1 :]
+    while cell_len(end) > room - 1:
+        end = end[1:]
+    return f"…{end}"

@@ -9,6 +9,7 @@ from time import monotonic, time
 from types import SimpleNamespace
 
 import pytest
+from rich.cells import cell_len
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import job_snapshot, progress
@@ -202,6 +203,16 @@ def test_status_fits_a_hundred_columns_and_gives_the_reason_of_a_failure(
     assert refused.endswith("long/clip.mp4") and "FAILED" in refused
     assert reason.strip() == f"InvalidInput: {REFUSED.message} {REFUSED.remedy}"
     assert waiting.split()[:2] == [job.job_id, "PLANNED"]
+
+
+def test_status_fits_its_columns_where_characters_take_two_of_them(
+    stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = json.dumps({"pipeline": PIPELINE, "input": f"s3://assets/{'倉庫の動画' * 20}.mp4"})
+    stepfunctions.put("job-1", "SUCCEEDED", input=request)
+    assert main(["status"]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.endswith("倉庫の動画.mp4") and 98 <= cell_len(line) <= 100
 
 
 def test_status_says_what_jobs_wait_for_while_no_worker_serves(
