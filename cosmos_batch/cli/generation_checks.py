@@ -1,12 +1,13 @@
 """Check a generation with the code of the planning Lambda, before anything is uploaded or started."""
 
+from collections.abc import Iterator
 from functools import partial
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.generation_request import JSON, GenerationRequest
-from cosmos_batch.cli.input_checks import File
+from cosmos_batch.cli.own_cloud_checks import refuse_object
 from cosmos_batch.cli.request_checks import Problems, size_of
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.planning.generation.abilities import refuse_undistilled_engine
@@ -39,15 +40,29 @@ def refuse_unsettled(request: GenerationRequest, pipeline_id: str, serving: Serv
 
 def refuse_objects(deployment: Deployment, request: GenerationRequest) -> None:
     """Raise WrongCall that names all files in S3 that do not exist or cannot be used."""
-    parameters, problems = request.parameters, Problems()
-    controls = (parameters.controls or {}).values()
-    named: list[tuple[File | None, tuple[str, ...]]] = [
+    problems = Problems()
+    for uri, extensions in _objects(request):
+        problems.check(uri, partial(size_of, deployment, uri, extensions))
+    problems.raise_all()
+
+
+def refuse_objects_in_own_cloud(request: GenerationRequest) -> None:
+    """Raise WrongCall that names all files in S3: a local cloud that the command starts itself has none."""
+    problems = Problems()
+    for uri, _ in _objects(request):
+        problems.check(uri, partial(refuse_object, uri, "cosmos-batch generate --submit"))
+    problems.raise_all()
+
+
+def _objects(request: GenerationRequest) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the files in S3 that a request names, with the extensions that each may have."""
+    parameters = request.parameters
+    named = [
         (request.request_file, JSON),
         (request.input, EXTENSIONS),
         (parameters.action_path, JSON),
-        *((control.path, VIDEO_EXTENSIONS) for control in controls),
+        *((control.path, VIDEO_EXTENSIONS) for control in (parameters.controls or {}).values()),
     ]
     for file, extensions in named:
         if isinstance(file, str) and file.startswith("s3://"):
-            problems.check(file, partial(size_of, deployment, file, extensions))
-    problems.raise_all()
+            yield file, extensions

@@ -1,4 +1,4 @@
-"""Check what `run` is asked before it starts a local cloud of its own: what the plan would refuse there."""
+"""Check what `run` or `generate` is asked before it starts a local cloud of its own: what that could not answer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from cosmos_batch.planning.runs.sweep import Sweep
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 _BUCKET = "bucket"  # stands for the bucket that the cloud will have
-_REMEDY_FOR_S3 = "Name files of this machine; or ask in the cloud that has it: cosmos-batch submit"
+_SUBMIT = "cosmos-batch submit"
 
 InputCheck = Callable[[], object]
 
@@ -47,6 +47,10 @@ def refuse_before_own_cloud(
         engines={pipeline: engine},
     )
     problems, valid = Problems(), 0
+    for name in request.parameters.more_inputs or []:
+        if name.startswith("s3://"):
+            problems.check(name, partial(refuse_object, name, _SUBMIT))
+    problems.raise_all()  # further inputs are never left out
     for name, check in _checks(names, rules, engine):
         valid += problems.check(name, check) is not None
     if not (skip_invalid and valid):
@@ -58,7 +62,7 @@ def _checks(names: Sequence[str], rules: RunRules, engine: str) -> Iterator[tupl
     more = rules.request.parameters.more_inputs or []
     for name in names:
         if name.startswith("s3://"):
-            yield name, partial(_refuse_object, name)
+            yield name, partial(refuse_object, name, _SUBMIT)
         elif has_own_questions(name):
             yield from _checks_of_lines(name, rules)
         else:
@@ -80,9 +84,11 @@ def _check_file(engine: str, name: str, more: Sequence[str]) -> bool:
     return True
 
 
-def _refuse_object(uri: str) -> None:
+def refuse_object(name: str, instead: str) -> None:
+    """Raise WrongCall for a file in S3; `instead` is the command that asks about it in the cloud that has it."""
     raise WrongCall(
-        f"{uri} lies in S3, and this command starts a local cloud of its own, whose buckets are empty.", _REMEDY_FOR_S3
+        f"{name} lies in S3, and this command starts a local cloud of its own, whose buckets are empty.",
+        f"Name files of this machine; or ask in the cloud that has it: {instead}",
     )
 
 
@@ -102,9 +108,5 @@ def _check_line(name: str, number: int, line: bytes, rules: RunRules) -> bool:
         problems = (str(problem.at(name, number)) for problem in error.problems)
         raise WrongCall("\n".join(problems), "Correct each as its line says.") from error
     if item.input is not None and not item.input.startswith(rules.web.folder):
-        raise WrongCall(
-            f"{name}, line {number}: {item.input} lies in S3, and this command starts a local cloud of its own, whose "
-            "buckets are empty.",
-            _REMEDY_FOR_S3,
-        )
+        refuse_object(f"{name}, line {number}: {item.input}", _SUBMIT)
     return True

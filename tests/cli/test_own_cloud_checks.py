@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("s3://assets/a.mp4", ["s3://assets/a.mp4 lies in S3, and this command starts a local cloud of its own"]),
         ("s3://assets/clips/ clip.mp4", ["s3://assets/clips/ lies in S3", "--skip-invalid goes on"]),
+        ("clip.mp4 --with s3://assets/b.mp4 --skip-invalid", ["s3://assets/b.mp4 lies in S3"]),
         ("wrong.jsonl", ["line 1: promt: is not a known field", "line 2: is not JSON", "line 3: s3://assets/b.mp4"]),
         ("wrong.jsonl --skip-invalid", ["line 1: promt", "line 3: s3://assets/b.mp4 lies in S3"]),
         ("none.jsonl", ["none.jsonl cannot be read"]),

@@ -18,7 +18,12 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.commands.submit import Submitted, start
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.generation_checks import refuse_objects, refuse_unplannable, refuse_unsettled
+from cosmos_batch.cli.generation_checks import (
+    refuse_objects,
+    refuse_objects_in_own_cloud,
+    refuse_unplannable,
+    refuse_unsettled,
+)
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
 from cosmos_batch.cli.input_checks import digest, is_generator
 from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
@@ -146,7 +151,8 @@ def _pipeline_here(request: GenerationRequest) -> str:
 
 
 def _accessible_config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
-    """Return `config_file`, having checked that its model is on this machine or can be downloaded."""
+    """Return `config_file` for a cloud of this command's own, having checked that it has the files and the model."""
+    refuse_objects_in_own_cloud(request)
     path = config_file(request, changes)
     check_access(path, configuration.enabled_pipeline(load_config(path), _pipeline_here(request)))
     return path

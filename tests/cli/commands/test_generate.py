@@ -392,6 +392,25 @@ def test_what_the_plan_would_refuse_is_refused_before_a_cloud_is_started(
     assert "InvalidInput" in printed and message in printed
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["s3://assets/clip.mp4", "--depth", "s3://assets/depth.mp4"],
+        ["s3://assets/first.png", "--mode", "policy", "--domain-name", "av", "--action-path", "s3://assets/moves.json"],
+        ["s3://assets/rain.cosmos.json"],
+    ],
+)
+def test_files_in_s3_are_refused_before_a_cloud_of_its_own_is_started(
+    names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setattr("cosmos_batch.cli.local_deployment._own_deployment", lambda *_: pytest.fail("it was started"))
+    assert main(["generate", *names, "--prompt", "x", "--no-guardrails"]) == 2
+    printed = capsys.readouterr().err
+    assert all(f"{name} lies in S3" in printed for name in names if name.startswith("s3://")), printed
+    assert "cosmos-batch generate --submit" in printed
+
+
 @pytest.mark.parametrize(("options", "message"), REFUSED_BY_PLAN)
 def test_what_the_plan_would_refuse_is_refused_before_anything_is_uploaded(
     omni: Deployment, stepfunctions: FakeStepFunctions, files: Path, options: list[str], message: str,
