@@ -40,6 +40,8 @@ class Deployment:
     model_bucket: str = ""
     token_secret: str = ""
     """ARN of the secret with the Hugging Face token, if the deployment made one."""
+    ends_with_command: bool = False
+    """Whether it lies in a local cloud that the command has started for itself, which forgets its answers."""
 
     @property
     def is_alive(self) -> bool:

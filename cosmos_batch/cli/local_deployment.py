@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from multiprocessing.pool import Pool
 from pathlib import Path
@@ -92,7 +93,7 @@ def _own_deployment(config_file: Path, pool: Pool, running: LocalCloud | None) -
     with nullcontext(default_home()) if running is None else _home_beside(default_home()) as home:
         cloud = deployed_cloud(config_file, pool, None, partial(start_cloud, os.getpid(), home))
         try:
-            yield deployments.find(clients(cloud))
+            yield replace(deployments.find(clients(cloud)), ends_with_command=True)
         finally:
             _stop(cloud)
 

@@ -70,7 +70,7 @@ def answer_files(deployment: Deployment, spec: RunSpec, target: OutputTarget | N
     yield from _ended_items(deployment, run)
     if target is not None and target.is_folder:
         _save_table(stored_run(deployment, run), target)
-    _refuse_unfinished(state)
+    _refuse_unfinished(deployment, state)
 
 
 def _ended_items(deployment: Deployment, run: str) -> Iterator[JobResult]:
@@ -102,10 +102,13 @@ def _save_table(objects: StoredRun, target: OutputTarget) -> None:
     inform(f"The table of all answers and errors: {path}")
 
 
-def _refuse_unfinished(state: RunSnapshot) -> None:
+def _refuse_unfinished(deployment: Deployment, state: RunSnapshot) -> None:
     """Raise CliError where a run has ended without having asked about every file."""
     if state.row is not None and state.name != "SUCCEEDED":
-        raise CliError(
-            f"{state.run} {state.name}: {state.row.reason or 'it could not go on.'}",
-            "Run the same command again: it asks about the missing files alone, and no answer is paid for twice.",
-        )
+        remedy = "Run the same command again: it asks about the missing files alone, and no answer is paid for twice."
+        if deployment.ends_with_command:
+            remedy = (
+                "Start a cloud that keeps its answers, cosmos-batch local up, and run the command again, without "
+                "--model and --endpoint: config.json names the model there."
+            )
+        raise CliError(f"{state.run} {state.name}: {state.row.reason or 'it could not go on.'}", remedy)

@@ -76,7 +76,8 @@ POOL: Any = Pool()
 
 
 def test_what_was_started_is_stopped(clouds: dict[str, Any]) -> None:
-    with local_deployment.local_deployment(POOL, lambda: CONFIG):
+    with local_deployment.local_deployment(POOL, lambda: CONFIG) as own:
+        assert own.ends_with_command
         assert clouds["deployed"] == [CONFIG]
         assert clouds["parent_pid"] == os.getpid(), "it ends with this process, however that ends"
         assert not clouds["started"].stopped

@@ -1,6 +1,7 @@
 """`run` over many files is a run: its results come out as those of jobs, also when it is interrupted or held."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,15 @@ def test_what_was_answered_before_an_interrupt_comes_out(
     assert [result.job_id for result in results] == ["item-0", "item-1"]
 
 
+@pytest.mark.parametrize(
+    ("ends_with_command", "remedy"), [(False, "no answer is paid for twice"), (True, "cosmos-batch local up")]
+)
 def test_a_run_that_is_held_is_an_error_after_its_results(
-    deployment: Deployment, ends: dict[str, Any], tmp_path: Path
+    deployment: Deployment, ends: dict[str, Any], tmp_path: Path, ends_with_command: bool, remedy: str
 ) -> None:
+    """A cloud that ends with the command forgets its answers, so that the command alone does not save them."""
     results: list[JobResult] = []
     ends["state"] = "HELD"
-    with pytest.raises(CliError, match="HELD: No instance"):
-        answered(deployment, tmp_path, None, results)
-    assert len(results) == 2
+    with pytest.raises(CliError, match="HELD: No instance") as caught:
+        answered(replace(deployment, ends_with_command=ends_with_command), tmp_path, None, results)
+    assert len(results) == 2 and remedy in caught.value.remedy
