@@ -47,11 +47,27 @@ def checked_uri(uri: str, extensions: tuple[str, ...] = EXTENSIONS) -> str:
         raise WrongCall(f"{uri}: {error}.", "Write it as S3 shows it, not URL-encoded.") from error
     if key == "" or key.endswith("/"):
         raise WrongCall(f"{uri} is a folder.", "Name the files in it, each by its own URI.")
-    if extension(key) not in extensions:
-        raise WrongCall(f"{uri} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if "*" in key.rpartition("/")[2]:
         raise WrongCall(f"{uri} is a pattern, and S3 knows none.", "Name the files, each by its own URI.")
+    if extension(key) not in extensions:
+        raise WrongCall(f"{uri} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     return uri
+
+
+def checked_source_uri(uri: str) -> str:
+    """Return the S3 URI of one file to ask about, as `checked_uri` does.
+
+    Where a prefix is meant, the WrongCall says how all files below it are taken.
+    """
+    try:
+        return checked_uri(uri)
+    except WrongCall as error:
+        folder, _, name = uri.rpartition("/")
+        if "*" not in name and extension(name):
+            raise
+        prefix = folder if "*" in name else uri
+        hint = f"To take all files below a prefix, end it with /: {prefix}/"
+        raise WrongCall(error.message, f"{error.remedy.rstrip('.')}. {hint}") from error
 
 
 def checked_prompt(prompt: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from cosmos_batch.catalogue.formats import EXTENSIONS, medium_of
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import File, checked_file
+from cosmos_batch.cli.input_checks import File, checked_file, checked_path, checked_source_uri
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.runs.inputs import InputCounts
@@ -71,7 +71,7 @@ def checked_request(names: Iterable[str], request: ReasonerRequest, problems: Pr
     refuse_question(request.parameters, request.prompt, request.system_prompt)
 
     def check(name: str) -> File:
-        file = checked_file(name)
+        file = checked_source_uri(name) if name.startswith("s3://") else checked_path(name)
         _check_question(name, request)
         return file
 

@@ -99,12 +99,27 @@ def test_the_first_enabled_pipeline_is_chosen() -> None:
         ("s3://bucket/batch/", "is a folder"),
         ("s3://bucket", "is a folder"),
         ("s3://bucket/batch/*.mp4", "is a pattern"),
+        ("s3://bucket/batch/*", "is a pattern"),
         ("s3://bucket/notes.txt", "of a kind that no pipeline takes"),
     ],
 )
 def test_a_uri_that_names_no_single_file_is_refused(uri: str, message: str) -> None:
     with pytest.raises(WrongCall, match=message):
         input_checks.checked_uri(uri)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/batch", "s3://bucket/batch/*", "s3://bucket/batch/*.mp4"])
+def test_who_means_a_prefix_is_told_to_end_it_with_a_slash(uri: str) -> None:
+    with pytest.raises(WrongCall) as caught:
+        input_checks.checked_source_uri(uri)
+    assert caught.value.remedy.endswith("To take all files below a prefix, end it with /: s3://bucket/batch/")
+
+
+def test_a_file_of_another_kind_is_no_prefix() -> None:
+    assert input_checks.checked_source_uri("s3://bucket/a.mp4") == "s3://bucket/a.mp4"
+    with pytest.raises(WrongCall) as caught:
+        input_checks.checked_source_uri("s3://bucket/notes.txt")
+    assert "prefix" not in caught.value.remedy
 
 
 def test_a_key_may_have_any_character() -> None:

@@ -40,6 +40,7 @@ def folder(tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPat
     ("line", "messages"),
     [
         ("s3://assets/*.mp4", ["s3://assets/*.mp4 is a pattern, and S3 knows none."]),
+        ("s3://assets/clips", ["s3://assets/clips is of a kind", "end it with /: s3://assets/clips/"]),
         ("s3://assets/none.mp4", ["s3://assets/none.mp4 does not exist."]),
         ("s3://other-bucket/x.mp4", ["input: s3://other-bucket/x.mp4 lies outside of the configured buckets."]),
         ("s3://assets/empty.mp4", ["s3://assets/empty.mp4 is empty."]),

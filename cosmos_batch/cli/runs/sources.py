@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import checked_path, checked_uri
+from cosmos_batch.cli.input_checks import checked_path, checked_source_uri
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.robot_inputs import is_data_set
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
@@ -101,10 +101,9 @@ class Sources:
     def _objects(self, uris: Iterator[str], home: str) -> Iterator[ListedInput]:
         for uri in uris:
             try:
-                bucket, key = parse_uri(checked_uri(uri))
+                bucket, key = parse_uri(checked_source_uri(uri))
             except WrongCall as error:
-                remedy = f"{error.remedy} To take all files below a prefix, end it with /."
-                self._input_counts.refuse(LineProblem(uri, 0, "", error.message, remedy))
+                self._input_counts.refuse(LineProblem(uri, 0, "", error.message, error.remedy))
             else:
                 yield ListedInput(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
 
