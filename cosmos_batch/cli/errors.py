@@ -96,4 +96,22 @@ def _explain_aws(error: Exception) -> str | None:
             f"{error}\nCheck the network. If AWS_ENDPOINT_URL points at a local cloud, start it:\n"
             '  eval "$(cosmos-batch local up --export)"'
         )
-    return str(error) if isinstance(error, BotoCoreError | ClientError | S3UploadFailedError) else None
+    if not isinstance(error, BotoCoreError | ClientError | S3UploadFailedError):
+        return None
+    remedy = _remedy_for_permission(error)
+    return f"{error}\n{remedy}" if remedy else str(error)
+
+
+def _remedy_for_permission(error: Exception) -> str | None:
+    """Return what to do where AWS did not admit this person; None for any other error of AWS."""
+    from botocore.exceptions import ClientError, SSOError, TokenRetrievalError
+
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
+    if isinstance(error, SSOError | TokenRetrievalError) or code in ("ExpiredToken", "ExpiredTokenException"):
+        return "Sign in again, such as with aws sso login."
+    if code in ("AccessDenied", "AccessDeniedException"):
+        return (
+            "Ask for one of the two policies for people that docs/security.md describes: ViewerPolicyArn to look, "
+            "OperatorPolicyArn to start and cancel too."
+        )
+    return None

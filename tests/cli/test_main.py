@@ -11,7 +11,7 @@ from time import sleep
 import click
 import pytest
 from boto3.exceptions import S3UploadFailedError
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, UnauthorizedSSOTokenError
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import local_deployment
@@ -121,7 +121,14 @@ def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[s
             ["http://localhost:1", "cosmos-batch local up"],
         ),
         (S3UploadFailedError("Failed to upload a to b/c: AccessDenied"), 1, ["Failed to upload", "AccessDenied"]),
-        (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeStacks"), 1, ["AccessDenied"]),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeStacks"),
+            1,
+            ["AccessDenied", "ViewerPolicyArn", "docs/security.md"],
+        ),
+        (ClientError({"Error": {"Code": "ExpiredToken", "Message": "no"}}, "ListRuns"), 1, ["aws sso login"]),
+        (UnauthorizedSSOTokenError(), 1, ["expired", "aws sso login"]),
+        (ClientError({"Error": {"Code": "InternalError", "Message": "no"}}, "ListRuns"), 1, ["InternalError"]),
     ],
 )
 def test_an_error_becomes_a_message_and_a_status(
