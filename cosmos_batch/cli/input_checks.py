@@ -31,7 +31,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
         raise WrongCall(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if not _is_utf8(path.name):
         raise WrongCall(f"{name!r} is not valid UTF-8, which names in S3 must be.", "Rename the file.")
-    if any(category(character) == "Cc" for character in path.name):
+    if has_control_character(path.name):
         raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file.")
     if not os.access(path, os.R_OK):
         raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
@@ -116,6 +116,11 @@ def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def has_control_character(text: str) -> bool:
+    """Return whether a text has a line break or another control character."""
+    return any(category(character) == "Cc" for character in text)
 
 
 def _is_utf8(text: str) -> bool:

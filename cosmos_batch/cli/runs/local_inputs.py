@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.input_checks import has_control_character
 from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk, sorted_lines
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
@@ -26,6 +27,7 @@ from cosmos_batch.contract.s3 import UPLOAD_FOLDER, S3Location
 from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
+CONTROL_CHARACTER = "files whose names have a line break or another control character"
 
 
 class LocalFile(NamedTuple):
@@ -64,6 +66,9 @@ def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[Loca
         name.encode()
     except UnicodeEncodeError:
         input_counts.leave_out(NOT_UTF8, ascii(name))
+        return
+    if has_control_character(path.name):
+        input_counts.leave_out(CONTROL_CHARACTER, ascii(name))
         return
     if not os.access(path, os.R_OK):
         input_counts.leave_out(UNREADABLE, str(path))

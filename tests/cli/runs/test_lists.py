@@ -18,7 +18,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.runs import disk_buffers, s3_inputs
 from cosmos_batch.cli.runs.disk_buffers import SeenIds
 from cosmos_batch.cli.runs.inputs import InputCounts
-from cosmos_batch.cli.runs.local_inputs import walk
+from cosmos_batch.cli.runs.local_inputs import CONTROL_CHARACTER, walk
 from cosmos_batch.cli.runs.manifest_lines import lines_of
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
@@ -223,9 +223,17 @@ def test_a_folder_of_any_size_is_read_in_the_order_of_s3_and_sorted_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_buffers, "SORTED_IN_MEMORY", 7)
-    names = [f"{number:03}.png" for number in range(40)] + ["a", "a\t", "a\nb", "a b/c", "a-", "ü"]
+    names = [f"{number:03}.png" for number in range(40)] + ["a", "a!", "a b/c", "a-", "ü"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = [file.name for file in walk(tmp_path, InputCounts())]
     assert found == sorted(names, key=str.encode)
+
+
+def test_a_file_whose_name_has_a_line_break_is_left_out_of_a_folder_by_name(tmp_path: Path) -> None:
+    for name in ("a\nb.png", "c.png"):
+        (tmp_path / name).touch()
+    counts = InputCounts()
+    assert [file.name for file in walk(tmp_path, counts)] == ["c.png"]
+    assert dict(counts.left_out_names) == {CONTROL_CHARACTER: ["'a\\nb.png'"]}
