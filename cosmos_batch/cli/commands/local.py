@@ -62,10 +62,12 @@ def down(discard: bool) -> int:
     `status` and `result` find the jobs afterwards, and `runs list`, `show`, `export` and `diff` find the runs.
     """
     cloud, kept = LocalCloud.find(default_home()), kept_here()
+    is_kept = kept.folder.is_dir()
     if discard:
         kept.discard()
     if cloud is None:
-        print(f"No local cloud runs in {default_home()}.")
+        discarded = " What earlier ones had left was thrown away." if discard and is_kept else ""
+        print(f"No local cloud runs in {default_home()}.{discarded}")
         return 0
     note = "" if discard else _keep(cloud, kept)
     cloud.stop()

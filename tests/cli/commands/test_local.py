@@ -251,9 +251,13 @@ def test_up_outlives_its_command_and_a_shell_can_read_it(
     assert words == [["export", "AWS_ENDPOINT_URL=http://localhost:1"], ["export", "AWS_REGION=it's here"]]
 
 
-def test_down_stops_what_runs(clouds: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_stops_what_runs(clouds: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", "down"]) == 0
     assert "No local cloud runs" in capsys.readouterr().out
+    (tmp_path / "kept-jobs").mkdir()
+    for ending in (" What earlier ones had left was thrown away.\n", "runs in {}.\n"):
+        assert main(["local", "down", "--discard"]) == 0
+        assert capsys.readouterr().out.endswith(ending.format(tmp_path))
     clouds["running"] = Cloud()
     assert main(["local", "down"]) == 0
     assert clouds["running"].stopped
