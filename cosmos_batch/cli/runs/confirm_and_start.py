@@ -7,8 +7,8 @@ import click
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.doctor.checkup import warn_of_findings
-from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.errors import INTERRUPTED, WrongCall
+from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.runs.executions import begin_run, check_is_new
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
@@ -18,7 +18,7 @@ from cosmos_batch.cli.worker_failures import print_worker_failures
 
 
 def start_run(deployment: Deployment, spec: RunSpec, yes: bool, as_json: bool) -> str:
-    """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Abort for a no."""
+    """Plan a run, ask the person, start it, print its id, and return that. Raises WrongCall, or Exit for a no."""
     planned = plan_and_begin(deployment, spec, show=not as_json, ask=not yes)
     _print_started(planned, as_json)
     print_worker_failures(deployment, planned.request.pipelines)
@@ -26,7 +26,7 @@ def start_run(deployment: Deployment, spec: RunSpec, yes: bool, as_json: bool) -
 
 
 def plan_and_begin(deployment: Deployment, spec: RunSpec, show: bool = True, ask: bool = False) -> PlannedRun:
-    """Plan a run, show the plan and ask the person if wanted, and start it. Raises WrongCall, or Abort for a no."""
+    """Plan a run, show the plan and ask the person if wanted, and start it. Raises WrongCall, or Exit for a no."""
     refuse_kept_run(spec.request.id)
     check_is_new(deployment, spec.request.id)
     planned = plan_run(deployment, spec)
@@ -45,12 +45,14 @@ def plan_and_begin(deployment: Deployment, spec: RunSpec, show: bool = True, ask
 
 
 def _ask() -> None:
-    """Ask whether to proceed. Raises Abort for a no, and WrongCall where nobody can answer."""
+    """Ask whether to proceed. Raises Exit for a no, and WrongCall where nobody can answer."""
     if not sys.stdin.isatty():
         raise WrongCall(
             "The plan was not confirmed, because there is no terminal to ask at.", "Read the plan, and add --yes."
         )
-    click.confirm("Proceed?", abort=True, err=True)
+    if not click.confirm("Proceed?", err=True):
+        warn("Nothing was started.")
+        raise click.exceptions.Exit(INTERRUPTED)
 
 
 def _print_started(planned: PlannedRun, as_json: bool) -> None:

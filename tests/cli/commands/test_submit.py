@@ -221,8 +221,9 @@ def test_several_files_a_folder_and_a_prefix_are_a_run(
 
 @pytest.mark.usefixtures("objects")
 def test_a_person_at_a_terminal_is_asked_before_a_run_is_started(
-    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -230,6 +231,7 @@ def test_a_person_at_a_terminal_is_asked_before_a_run_is_started(
     monkeypatch.setattr(deployments, "find", lambda: deployment)
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     assert main(["submit", "s3://assets/"]) == 130 and stepfunctions.started == []
+    assert capsys.readouterr().err.endswith("Nothing was started.\n")
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main(["submit", "s3://assets/"]) == 0 and len(stepfunctions.started) == 1
 
