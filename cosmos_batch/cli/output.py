@@ -75,10 +75,8 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
     path = Path(output).expanduser()
     target = OutputTarget(path, output.endswith("/") or path.is_dir(), force)
     if several and not target.is_folder:
-        raise WrongCall(
-            f"--output {output} names one file, and there are several to save: {several}.",
-            f"Name a folder: --output {output}/",
-        )
+        remedy = "Name a folder that has another name." if path.exists() else f"Name a folder: --output {output}/"
+        raise WrongCall(f"--output {output} names one file, and there are several to save: {several}.", remedy)
     if not target.is_folder and path.exists() and not force:
         raise WrongCall(f"{path} exists.", "--force replaces it; or name another --output.")
     folder = path if target.is_folder else path.parent

@@ -74,6 +74,14 @@ def test_one_file_cannot_take_a_video_and_its_document(
     assert json.loads(capsys.readouterr().out) == {"name": "ep1/rain.json"} and not files(tmp_path)
 
 
+def test_a_folder_is_not_advised_where_a_file_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, "--output", "rain.json"]) == 2
+    assert "Name a folder: --output rain.json/" in capsys.readouterr().err
+    (tmp_path / "rain.json").touch()
+    assert main([*ASKED, "--output", "rain.json"]) == 2
+    assert "Name a folder that has another name." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_existing_files_are_kept_unless_forced(force: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "made" / "ep1").mkdir(parents=True)
