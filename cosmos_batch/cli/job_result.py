@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import FAILED, CliError
 from cosmos_batch.cli.job_snapshot import JobExecution
+from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.output import OutputTarget
 from cosmos_batch.contract.error import Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
@@ -146,7 +147,7 @@ def _error_of(execution: JobExecution) -> Error:
         return Error(
             code=_code_of(execution),
             message=(execution.cause or f"The execution ended as {execution.status}.")[:2000],
-            remedy="Look at the execution in the Step Functions console.",
+            remedy=f"Look at the execution {where_executions_are()}.",
         )
 
 

@@ -19,6 +19,11 @@ def default_home() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "cosmos-batch"
 
 
+def where_executions_are() -> str:
+    """Return where a person finds an execution, in AWS or in a local cloud, to end a sentence."""
+    return f"in the Step Functions console; that of a local cloud, in the logs in {default_home() / 'logs'}"
+
+
 def start_local_cloud(home: Path, parent_pid: int | None = None, stop_grace: float = 30.0) -> LocalCloud:
     """Start a local cloud for this app; the parameters are those of ``LocalCloud.start``."""
     return LocalCloud.start(

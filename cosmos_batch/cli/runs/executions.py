@@ -7,6 +7,7 @@ import uuid
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import read_execution
+from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import RunRow
@@ -43,7 +44,7 @@ def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> R
         if time.monotonic() > deadline:
             raise CliError(
                 f"The execution {name} has not begun to feed {run} yet.",
-                f"cosmos-batch runs show {run} tells when it has; or look at it in the Step Functions console.",
+                f"cosmos-batch runs show {run} tells when it has; or look at it {where_executions_are()}.",
             )
         time.sleep(_POLL_SECONDS)
         state = read_run_snapshot(deployment, run)

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import read_execution
+from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.runs.run_display import RunDisplay
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, workers_in_words
@@ -111,5 +112,5 @@ class RunWatcher:
         if time.monotonic() - self._ended_since >= NOTED_SECONDS:
             raise CliError(
                 f"The Step Functions execution of {self._run} was stopped, or failed before it began.",
-                f"Look at it in the Step Functions console; cosmos-batch runs resume {self._run} starts a new one.",
+                f"Look at it {where_executions_are()}. cosmos-batch runs resume {self._run} starts a new one.",
             )

@@ -213,4 +213,5 @@ def test_an_execution_that_does_not_begin_is_told(
     monkeypatch.setattr(executions, "_POLL_SECONDS", 0)
     deployment.runs.end(half, deployment.execution_arn(half), "FAILED", "A fault.")
     assert main(["runs", "resume", half]) == 1
-    assert "has not begun to feed half yet" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "has not begun to feed half yet" in printed and "local cloud, in the logs in " in printed
