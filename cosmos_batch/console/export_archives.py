@@ -32,8 +32,9 @@ class ExportArchives:
             name = f"{secrets.token_hex(8)}.zip"
             page = self._folder / name.removesuffix(".zip")
             try:
-                StaticExport(view, items).write(page, with_media, lambda _: None)
-                _archive(page, self._folder / name, f"{view.scan.state().title}-page")
+                export = StaticExport(view, items)
+                export.write(page, with_media, lambda _: None)
+                _archive(page, self._folder / name, f"{export.title}-page")
             finally:
                 shutil.rmtree(page, ignore_errors=True)
             self._names.append(name)

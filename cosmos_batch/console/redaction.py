@@ -5,9 +5,19 @@ from typing import Any
 
 _SIGNATURE = re.compile(r"\?[^\s\"'<>]*\b(?:X-Amz-|Signature=|AWSAccessKeyId=)[^\s\"'<>]*", re.IGNORECASE)
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bBearer +[\w.~+/=-]+")
-_BUCKET = re.compile(r"\bs3://[^/\s\"']+")
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
-_PATH = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:\\|/)(?:[^\s/\\\"'<>:,;]+[/\\])+([^\s/\\\"'<>:,;]*)")
+_S3_HOST = r"s3[.-][\w.-]{0,60}?amazonaws\.com"
+_BUCKETS = [
+    re.compile(r"(?P<before>\b(?:s3[an]?://|arn:aws[\w-]*:s3:::))[^/\s\"']+"),
+    re.compile(rf"(?P<before>(?<![\w.-]))[\w.-]{{1,63}}(?=\.{_S3_HOST})"),
+    re.compile(rf"(?P<before>(?<![\w.-]){_S3_HOST}(?:\.cn)?/)[^/\s\"'<>?]+"),
+]
+_WORD = r"[^\s/\\\"<>]+"
+# The name of a folder may have spaces. A text cannot say where such a path ends: what might be one of its folders is
+# taken out, even if that takes some words more. After a colon or semicolon and a space, another part of a text begins.
+_FOLDER = rf"{_WORD}(?:(?<![:;]) {{1,3}}{_WORD}){{0,20}}[/\\]+"
+_ROOT = r"\bfile:/+|(?<![\w./])/(?!/)|(?<![\w./:])//|(?<![\w\\:])\\\\|\b[A-Za-z]:[/\\]+"
+_PATH = re.compile(rf"(?:{_ROOT})(?:{_FOLDER})+(?:(?P<file>[^\s/\\\"'<>:,;]+\.\w+)|[^\s/\\\"'<>:,;]*)", re.IGNORECASE)
 _LEFT_OUT = ("jobLogs", "batchJobId")
 
 
@@ -25,6 +35,7 @@ def redact(value: Any) -> Any:
 def _redact_text(text: str) -> str:
     text = _SIGNATURE.sub("", text)
     text = _TOKEN.sub("…", text)
-    text = _BUCKET.sub("s3://bucket", text)
-    text = _ACCOUNT.sub("…", text)
-    return _PATH.sub(r"…/\1", text)
+    for bucket in _BUCKETS:
+        text = bucket.sub(r"\g<before>bucket", text)
+    text = _PATH.sub(lambda path: f"…/{path['file']}" if path["file"] else "…", text)
+    return _ACCOUNT.sub("…", text)

@@ -35,6 +35,11 @@ class StaticExport:
         self._items = view.index.all() if items is None else items
 
     @property
+    def title(self) -> str:
+        """Return the name of what was opened, as the export may show it."""
+        return str(redact(self._view.scan.state().title))
+
+    @property
     def documents(self) -> int:
         """Return the number of documents."""
         return len(self._items)
@@ -93,7 +98,7 @@ class StaticExport:
     def _state(self, rows: list[Row]) -> State:
         failed = sum(row.kind == "error" for row in rows)
         return State(
-            title=self._view.scan.state().title,
+            title=self.title,
             found=len(rows),
             looked_at=len(rows),
             documents=len(rows),

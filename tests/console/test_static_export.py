@@ -3,10 +3,12 @@
 import json
 import os
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from cosmos_batch.cli.main import main
+from cosmos_batch.console.export_archives import ExportArchives
 from cosmos_batch.console.redaction import redact
 from cosmos_batch.console.static_export import StaticExport
 from tests.support import media_files
@@ -19,10 +21,23 @@ from tests.support.console_documents import write_answer
     [
         ("s3://cosmos-batch-123456789012-in/a/clip.mp4", "s3://bucket/a/clip.mp4"),
         ("arn:aws:iam::123456789012:role/x", "arn:aws:iam::…:role/x"),
-        ("https://b.s3.amazonaws.com/k?X-Amz-Signature=abc&X-Amz-Date=1 ok", "https://b.s3.amazonaws.com/k ok"),
+        ("arn:aws:s3:::my-bucket/x", "arn:aws:s3:::bucket/x"),
+        ("https://b.s3.amazonaws.com/k?X-Amz-Signature=abc&X-Amz-Date=1 ok", "https://bucket.s3.amazonaws.com/k ok"),
+        ("https://a.b.s3.eu-west-1.amazonaws.com/k/l.mp4", "https://bucket.s3.eu-west-1.amazonaws.com/k/l.mp4"),
+        ("https://s3.eu-west-1.amazonaws.com/b/k", "https://s3.eu-west-1.amazonaws.com/bucket/k"),
         ("token hf_abcdefghijklmnop", "token …"),
-        ("read /home/ann/secret project/a.mp4", "read …/secret project/a.mp4"),
-        ("C:\\Users\\ann\\a.mp4", "…/a.mp4"),
+        ("read /home/ann/secret project/a.mp4", "read …/a.mp4"),
+        ("copy /home/ann/a.mp4 to /home/bob/my clips/b.mp4", "copy …/a.mp4 to …/b.mp4"),
+        ("'/home/ann/Ann's clips, 2026/a.mp4'", "'…/a.mp4'"),
+        ("/home/ann/a.mp4: see https://a.b/c/d", "…/a.mp4: see https://a.b/c/d"),
+        ("in /home/ann.", "in …"),
+        ("file:///home/ann/a.mp4", "…/a.mp4"),
+        ("error:/home/ann/a.mp4", "error:…/a.mp4"),
+        ("//server/ann/a.mp4", "…/a.mp4"),
+        ("\\\\server\\ann\\a.mp4", "…/a.mp4"),
+        ("C:\\Users\\ann\\My Clips\\a.mp4", "…/a.mp4"),
+        ("C:/Users/ann/a.mp4", "…/a.mp4"),
+        ("s3://b/123456789012/a/b.mp4", "s3://bucket/…/a/b.mp4"),
         ("1/2 and/or 3 km/h at 12:30, 12345678901234", "1/2 and/or 3 km/h at 12:30, 12345678901234"),
     ],
 )
@@ -32,6 +47,16 @@ def test_what_is_taken_out(text: str, left: str) -> None:
 
 def test_logs_are_left_out() -> None:
     assert redact({"jobLogs": "x", "batchJobId": "x", "result": 1.5}) == {"result": 1.5}
+
+
+def test_the_folder_of_an_archive_shows_no_account(tmp_path: Path) -> None:
+    write_answer(tmp_path / "of-123456789012" / "a.json")
+    archives = ExportArchives(tmp_path / "exports")
+    with opened_view(tmp_path / "of-123456789012") as view:
+        made = archives.make(view, [1], False)
+    file = archives.file(made.url.rpartition("/")[2])
+    assert file is not None
+    assert {name.partition("/")[0] for name in ZipFile(file).namelist()} == {"of-…-page"}
 
 
 def folder(path: Path) -> Path:

@@ -29,8 +29,8 @@ class PrefixCollection:
 
     @property
     def title(self) -> str:
-        """Return the last name of the prefix, or the bucket's."""
-        return self._prefix.key.rstrip("/").rpartition("/")[2] or self._prefix.bucket
+        """Return the last name of the prefix; not that of the bucket, because the title is written into exports."""
+        return self._prefix.key.rstrip("/").rpartition("/")[2] or "bucket"
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry]:
         paths = list(self._json_files(stopped))

@@ -53,6 +53,11 @@ def test_a_prefix_is_written_as_static_files(tmp_path: Path) -> None:
     assert "A red circle moves." in written and "assets" not in written
 
 
+def test_the_title_of_a_whole_bucket_is_not_its_name() -> None:
+    with _opened("s3://assets/") as console:
+        assert read_view(console, FOLDER).scan.state().title == "bucket"
+
+
 @pytest.mark.parametrize(
     ("uri", "said"), [("s3://none/clips/", "There is no bucket none."), ("s3:///clips", "names no bucket")]
 )
