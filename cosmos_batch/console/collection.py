@@ -72,7 +72,10 @@ class Collection(Protocol):
         """Return whether `changes` may bring more when it is called again."""
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
-        """Yield what has changed since the last call; at the first call, all entries. Ends early when stopped."""
+        """Yield what has changed since the last call; at the first call, all entries. Ends early when stopped.
+
+        It is called again after it has failed. A collection that does not grow may then yield all entries once more.
+        """
 
     def document(self, path: str) -> Document | None:
         """Read a document again, with everything that is known of it; None if it is gone."""

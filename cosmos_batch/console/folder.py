@@ -46,7 +46,7 @@ class LocalMedia:
 
 
 class FolderCollection:
-    """The documents of a folder, which is read once."""
+    """The documents of a folder, which are read once, and again after a failure."""
 
     grows = False
 
@@ -60,7 +60,7 @@ class FolderCollection:
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry]:
         paths = list(self._json_files(stopped))
-        progress.found = len(paths)
+        progress.found, progress.looked_at = len(paths), 0
         for path in paths:
             if stopped.is_set():
                 return

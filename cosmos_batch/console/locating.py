@@ -13,12 +13,12 @@ class MediaLocator:
     """
 
     def __init__(self) -> None:
-        self._paths: defaultdict[str, list[str]] = defaultdict(list)
+        self._paths: defaultdict[str, dict[str, None]] = defaultdict(dict)  # each once, in their order
 
     def add(self, path: str) -> None:
         """Add a file by its path below the root, if its name is that of a media file."""
         if extension(path) in EXTENSIONS:
-            self._paths[PurePosixPath(path).name].append(path)
+            self._paths[PurePosixPath(path).name][path] = None
 
     def find(self, name: str, document: str, uri: str | None = None) -> str | None:
         """Return the path of the file that a document names, or None.

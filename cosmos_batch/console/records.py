@@ -116,7 +116,7 @@ class State(Model):
     version: int = Field(description="Grows with each change of the documents")
     done: bool
     grows: bool = Field(default=False, description="Whether documents may still come or change")
-    problem: str | None = Field(default=None, description="Why reading has ended early")
+    problem: str | None = Field(default=None, description="Why not all could be read; it is tried again")
     succeeded: int
     failed: int
     error_codes: list[Facet]

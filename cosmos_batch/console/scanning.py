@@ -1,5 +1,6 @@
 """Reading a collection into the index, while the page already shows the first documents."""
 
+import logging
 import time
 from threading import Event, Thread
 
@@ -11,6 +12,10 @@ _BATCH = 500  # documents that are added together
 _BATCH_SECONDS = 0.3  # after which those are added that were read
 _LOOK_SECONDS = 2.0  # between two looks at a collection that grows
 _ASKED_SECONDS = 15.0  # after a page has asked, the collection is looked at again
+_RETRY_SECONDS = 5.0  # after which a collection that could not be read is read again, twice as long after each failure
+_RETRY_SECONDS_LIMIT = 300.0
+
+_log = logging.getLogger(__name__)
 
 
 class Scan:
@@ -25,14 +30,16 @@ class Scan:
         self._asked = Event()
         self._asked_at = time.monotonic()
         self._thread = Thread(target=self._run, name="scan", daemon=True)
-        self._problem: str | None = None
+        self._paths: set[str] = set()  # of the documents of a collection that does not grow
+        self.problem: str | None = None
+        """Why the collection could not be read to its end the last time; it is tried again."""
 
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until everything is read that there is."""
+        """Wait until everything is read that there is, or until something could not be read."""
         self._first.wait()
 
     def stop(self) -> None:
@@ -54,8 +61,8 @@ class Scan:
             documents=self._index.count,
             version=self._index.version,
             done=done,
-            grows=self._collection.grows,
-            problem=self._problem,
+            grows=self._collection.grows or self.problem is not None,
+            problem=self.problem,
             succeeded=self._index.count - failed,
             failed=failed,
             error_codes=self._index.facets("error_code"),
@@ -67,18 +74,28 @@ class Scan:
         )
 
     def _run(self) -> None:
+        retry = _RETRY_SECONDS
+        while True:
+            succeeded = self._try_to_read()
+            self._first.set()
+            if self._stopped.is_set() or (succeeded and not self._collection.grows):
+                return
+            self._stopped.wait(_LOOK_SECONDS if succeeded else retry)
+            retry = _RETRY_SECONDS if succeeded else min(2 * retry, _RETRY_SECONDS_LIMIT)
+            self._wait_for_a_page()
+
+    def _try_to_read(self) -> bool:
+        """Read the changes. Returns False, and keeps why, where that fails, as it does while there is no network."""
         try:
             self._read_changes()
-            self._first.set()
-            while self._collection.grows and not self._stopped.is_set():
-                self._stopped.wait(_LOOK_SECONDS)
-                self._wait_for_a_page()
-                self._read_changes()
         except Exception as error:
-            self._problem = f"{self._collection.title} could not be read to its end: {error}"
-            raise
-        finally:
-            self._first.set()
+            problem = f"{self._collection.title} could not be read to its end: {error}"
+            if problem != self.problem:
+                _log.exception(problem)
+            self.problem = problem
+            return False
+        self.problem = None
+        return True
 
     def _wait_for_a_page(self) -> None:
         """Wait while no page looks at the collection, so that nothing is asked of S3 for nobody."""
@@ -87,16 +104,27 @@ class Scan:
             self._asked.wait()
 
     def _read_changes(self) -> None:
+        """Add what has changed. What was read before a failure is added too: a collection that grows has it no more."""
         batch: list[Entry] = []
         added = time.monotonic()
-        for change in self._collection.changes(self._progress, self._stopped):
-            if isinstance(change, Removed):
-                self._index.add(batch)
-                self._index.remove(change.prefix)
-                batch = []
-                continue
-            batch.append(change)
-            if len(batch) >= _BATCH or time.monotonic() - added > _BATCH_SECONDS:
-                self._index.add(batch)
-                batch, added = [], time.monotonic()
-        self._index.add(batch)
+        try:
+            for change in self._collection.changes(self._progress, self._stopped):
+                if isinstance(change, Removed):
+                    self._index.add(batch)
+                    batch = []
+                    self._index.remove(change.prefix)
+                elif self._is_new(change):
+                    batch.append(change)
+                if len(batch) >= _BATCH or time.monotonic() - added > _BATCH_SECONDS:
+                    self._index.add(batch)
+                    batch, added = [], time.monotonic()
+        finally:
+            self._index.add(batch)
+
+    def _is_new(self, entry: Entry) -> bool:
+        """Return False for what was read before a failure: a collection that does not grow yields it once more."""
+        if self._collection.grows:
+            return True
+        is_new = entry.path not in self._paths
+        self._paths.add(entry.path)
+        return is_new

@@ -34,7 +34,7 @@ class PrefixCollection:
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry]:
         paths = list(self._json_files(stopped))
-        progress.found = len(paths)
+        progress.found, progress.looked_at = len(paths), 0
         for path, document in in_parallel(lambda path: (path, self.document(path)), paths, _READERS):
             if stopped.is_set():
                 return
