@@ -31,6 +31,13 @@ class StaticExport:
     """Documents of a view that was read to its end: all of them, or those with the given numbers."""
 
     def __init__(self, view: View, items: Sequence[int] | None = None) -> None:
+        """Raises Failure where the view could not be read to its end: documents would be missing."""
+        if view.scan.problem is not None:
+            raise Failure(
+                "Internal",
+                f"Nothing is exported, because documents would be missing: {view.scan.problem}",
+                "Export again when all can be read.",
+            )
         self._view = view
         self._items = view.index.all() if items is None else items
 

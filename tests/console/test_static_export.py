@@ -2,15 +2,19 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from cosmos_batch.cli.main import main
+from cosmos_batch.console.collection import Entry
 from cosmos_batch.console.export_archives import ExportArchives
+from cosmos_batch.console.folder import FolderCollection
 from cosmos_batch.console.redaction import redact
 from cosmos_batch.console.static_export import StaticExport
+from cosmos_batch.contract.error import Failure
 from tests.support import media_files
 from tests.support.browser import opened_view
 from tests.support.console_documents import write_answer
@@ -57,6 +61,19 @@ def test_the_folder_of_an_archive_shows_no_account(tmp_path: Path) -> None:
     file = archives.file(made.url.rpartition("/")[2])
     assert file is not None
     assert {name.partition("/")[0] for name in ZipFile(file).namelist()} == {"of-…-page"}
+
+
+def test_nothing_is_exported_of_a_folder_that_was_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unreadable(*_: object) -> Iterator[Entry]:
+        raise OSError("disk is gone")
+
+    monkeypatch.setattr(FolderCollection, "changes", unreadable)
+    assert main(["view", str(tmp_path), "--export", str(tmp_path / "page")]) == 1
+    assert "documents would be missing" in capsys.readouterr().err and not (tmp_path / "page").exists()
+    with opened_view(tmp_path) as view, pytest.raises(Failure, match="disk is gone"):
+        ExportArchives(tmp_path / "exports").make(view, [1], False)
 
 
 def folder(path: Path) -> Path:
