@@ -43,9 +43,9 @@ class NewRunEndpoints:
 
     async def plan(self, request: Request) -> Response:
         new_run = await read_body(request, NewRun)
-        path = self._console.dropped.path
-        folder = None if new_run.dropped is None else path(new_run.dropped)
-        files = {name: next(path(dropped).iterdir()) for name, dropped in new_run.parameter_files.items()}
+        kept = self._console.dropped
+        folder = None if new_run.dropped is None else kept.path(new_run.dropped)
+        files = {name: kept.only_file(dropped) for name, dropped in new_run.parameter_files.items()}
         return json_response(await to_thread.run_sync(self._backend.plan, new_run, folder, files))
 
     async def start(self, request: Request) -> Response:

@@ -1,7 +1,9 @@
 """A new run on the console's page: its form, dropped files, its plan and price, and its start."""
 
+import asyncio
 import json
 import shlex
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from cosmos_batch.cli.console.run_form import form_fields
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_request import read_run_spec
 from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.console.dropped_files import DroppedFiles
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import RunRequest
@@ -204,6 +208,30 @@ def test_a_prompt_never_names_a_file_of_this_machine(
 def test_a_dropped_file_lies_in_its_own_folder(client: TestClient, name: str) -> None:
     answer = client.post("/api/dropped", params={"name": name}, content=b"content")
     assert answer.status_code == 422 and "is no name of a file" in answer.json()["message"]
+
+
+def test_dropped_files_of_one_name_are_all_kept_and_one_that_is_cut_off_is_not(tmp_path: Path) -> None:
+    async def content(part: bytes, fails: bool = False) -> AsyncIterator[bytes]:
+        yield part
+        if fails:
+            raise OSError("the page was closed")
+
+    kept = DroppedFiles(tmp_path / "dropped")
+    folder = asyncio.run(kept.add(None, "clip.mp4", content(b"first"))).folder
+    with pytest.raises(OSError, match="closed"):
+        asyncio.run(kept.add(folder, "clip.mp4", content(b"cut", fails=True)))
+    assert asyncio.run(kept.add(folder, "clip.mp4", content(b"second"))).files == 2
+    assert {path.name: path.read_bytes() for path in kept.path(folder).iterdir()} == {
+        "clip.mp4": b"first",
+        "clip-2.mp4": b"second",
+    }
+
+
+def test_a_parameter_whose_file_was_not_dropped_to_its_end_is_refused(tmp_path: Path) -> None:
+    kept = DroppedFiles(tmp_path / "dropped")
+    (tmp_path / "dropped" / ("0" * 16)).mkdir()
+    with pytest.raises(Failure, match="takes one file, not 0"):
+        kept.only_file("0" * 16)
 
 
 def test_an_item_that_no_worker_has_taken_has_no_log(open_run: OpenRun, half: str) -> None:
