@@ -1,9 +1,11 @@
 """Requests and answers in JSON, and media files of which a player asks for ranges."""
 
 import re
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -14,7 +16,8 @@ from cosmos_batch.console.guard import MEDIA_POLICY
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import explain
 
-MEDIA_HEADERS = {"content-security-policy": MEDIA_POLICY, "cache-control": "private, max-age=3600"}
+# A URL has only numbers: at the same port, it may have been that of another folder's file. The browser asks each time.
+MEDIA_HEADERS = {"content-security-policy": MEDIA_POLICY, "cache-control": "private, no-cache"}
 _BODY_LIMIT = 16 << 20  # bytes of a request
 
 Body = TypeVar("Body", bound=Model)
@@ -26,12 +29,21 @@ def json_response(model: Model) -> Response:
     return Response(model.model_dump_json(), media_type="application/json")
 
 
-def media_response(media: MediaFile, content_type: str, range_header: str | None) -> Response:
+def file_response(path: Path, content_type: str, asked: Headers) -> Response:
+    """Return a file of this machine, or the part of it that is asked for; only status 304 if the browser has it."""
+    response = FileResponse(path, media_type=content_type, headers=MEDIA_HEADERS, stat_result=path.stat())
+    etag = response.headers["etag"]
+    if asked.get("if-none-match") == etag:
+        return Response(status_code=304, headers={**MEDIA_HEADERS, "etag": etag})
+    return response
+
+
+def media_response(media: MediaFile, content_type: str, asked: Headers) -> Response:
     """Return a media file, or the part of it that a player asks for; only that part is read."""
     if isinstance(media, LocalMedia):
-        return FileResponse(media.path, media_type=content_type, headers=MEDIA_HEADERS)
+        return file_response(media.path, content_type, asked)
     size = media.size
-    requested = _RANGE.fullmatch(range_header or "")
+    requested = _RANGE.fullmatch(asked.get("range", ""))
     if requested is None:
         headers = {**MEDIA_HEADERS, "accept-ranges": "bytes", "content-length": str(size)}
         return StreamingResponse(media.part(0, size), media_type=content_type, headers=headers)

@@ -17,7 +17,7 @@ from cosmos_batch.console.export_archives import EXPORTS
 from cosmos_batch.console.media_facts import read_facts
 from cosmos_batch.console.pictures import PICTURE_SIDE, SHEET_FRAMES, write_frame_sheet, write_poster
 from cosmos_batch.console.records import ExportMade, ExportRequest, Query
-from cosmos_batch.console.responses import MEDIA_HEADERS, json_response, media_response, read_body
+from cosmos_batch.console.responses import file_response, json_response, media_response, read_body
 from cosmos_batch.console.view import VIEWS, View
 from cosmos_batch.contract.error import explain
 
@@ -87,17 +87,17 @@ class ViewEndpoints:
     def media(self, request: Request) -> Response:
         """Serve a media file, whole or the range that the player asks for, under the type of its content."""
         file = self._file(request)
-        return media_response(file, read_facts(file.open()).content_type, request.headers.get("range"))
+        return media_response(file, read_facts(file.open()).content_type, request.headers)
 
     async def poster(self, request: Request) -> Response:
         file = await to_thread.run_sync(self._file, request)
-        return await self._picture(f"poster\0{file.key}", lambda target: write_poster(file.open(), target))
+        return await self._picture(request, f"poster\0{file.key}", lambda target: write_poster(file.open(), target))
 
     async def picture(self, request: Request) -> Response:
         """Serve an image that browsers do not show as JPEG."""
         file = await to_thread.run_sync(self._file, request)
         return await self._picture(
-            f"picture\0{file.key}", lambda target: write_poster(file.open(), target, PICTURE_SIDE)
+            request, f"picture\0{file.key}", lambda target: write_poster(file.open(), target, PICTURE_SIDE)
         )
 
     async def frames(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class ViewEndpoints:
             with file.whole() as path:
                 write_frame_sheet(path, times, target)
 
-        return await self._picture(f"frames\0{times}\0{file.key}", write)
+        return await self._picture(request, f"frames\0{times}\0{file.key}", write)
 
     def preview(self, request: Request) -> Response:
         url = self._view(request).index.media_url(
@@ -119,7 +119,7 @@ class ViewEndpoints:
         converted = self._console.previews.file(self._file(request))
         if converted is None:
             raise HTTPException(404, "The video is not converted.")
-        return FileResponse(converted, media_type="video/mp4", headers=MEDIA_HEADERS)
+        return file_response(converted, "video/mp4", request.headers)
 
     def _seen(self, request: Request) -> tuple[MediaFile, list[float]]:
         """Return the video of a document, and the times of the frames that the model saw."""
@@ -143,10 +143,10 @@ class ViewEndpoints:
             raise HTTPException(404, "The file is not there, or not any more.")
         return file
 
-    async def _picture(self, key: str, make: Callable[[Path], None]) -> Response:
+    async def _picture(self, request: Request, key: str, make: Callable[[Path], None]) -> Response:
         self._limiter = self._limiter or CapacityLimiter(_PICTURES)
         path = await to_thread.run_sync(self._console.pictures.get, key, make, limiter=self._limiter)
-        return FileResponse(path, media_type="image/jpeg", headers=MEDIA_HEADERS)
+        return file_response(path, "image/jpeg", request.headers)
 
 
 def read_query(values: dict[str, str]) -> Query:

@@ -186,6 +186,21 @@ def test_posters_and_the_sheet_of_frames_are_served(open_console: Open, tmp_path
     assert all(abs(level - grey) < 6 for level, grey in zip(levels, expected, strict=True)), (levels, expected)
 
 
+@pytest.mark.parametrize("url", ["media/0", "media/0/poster"])
+def test_the_browser_asks_each_time_whether_it_has_the_right_file(
+    open_console: Open, tmp_path: Path, clip: Path, url: str
+) -> None:
+    """At a fixed port, the same URL is that of another file once another folder is opened."""
+    (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    write_answer(tmp_path / "a.json")
+    client, url = open_console(tmp_path), f"/api/views/folder/items/1/{url}"
+    first = client.get(url)
+    assert first.headers["cache-control"] == "private, no-cache"
+    again = client.get(url, headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(url, headers={"if-none-match": '"of another folder"'}).content == first.content
+
+
 def test_a_damaged_file_has_no_poster_and_says_why(open_console: Open, tmp_path: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
     write_answer(tmp_path / "a.json")
