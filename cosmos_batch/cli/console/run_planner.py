@@ -5,6 +5,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,21 @@ class RunPlanner:
 
     def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
         """Plan a run over S3 URIs and the files of a folder. Raises WrongCall, or Failure."""
+        with ExitStack() as opened:
+            plan, shown = self._make_plan(new_run, dropped, parameter_files, opened)
+            with self._lock:
+                for earlier in self._plans.values():
+                    earlier.close()
+                self._plans = {shown.id: plan}
+            opened.pop_all()
+        return shown
+
+    def _make_plan(
+        self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path], opened: ExitStack
+    ) -> tuple[_Plan, PlanShown]:
+        """Return a plan, and what the page shows of it. What it keeps on this machine's disk is noted in `opened`."""
         files = LocalUploads(self._deployment.clients("s3"), self._deployment.asset_roots)
+        opened.callback(files.close)
         places = {name: _place(files, path) for name, path in parameter_files.items()}
         arguments = _arguments(new_run.model_copy(update={"parameters": _with_files(new_run.parameters, places)}))
         sources = [*_checked_sources(new_run.sources), *([str(dropped)] if dropped else [])]
@@ -70,15 +85,11 @@ class RunPlanner:
         origin = " ".join([*new_run.sources, *_names(dropped)])
         spec = read_run_spec(self._deployment, options.pop("sources"), options, origin)
         planned = plan_run(self._deployment, spec)
+        opened.callback(planned.close)
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)
-        plan = secrets.token_hex(8)
-        with self._lock:
-            for earlier in self._plans.values():
-                earlier.close()
-            self._plans = {plan: _Plan(planned, dropped, files)}
-        return PlanShown(
-            id=plan,
+        shown = PlanShown(
+            id=secrets.token_hex(8),
             lines=list(plan_lines(planned.request.id, planned.estimate)),
             dollars=planned.estimate.dollars,
             items=planned.estimate.items,
@@ -87,6 +98,7 @@ class RunPlanner:
             ),
             findings=[line for one in findings if one.verdict != Verdict.OK for line in finding_lines(one)],
         )
+        return _Plan(planned, dropped, files), shown
 
     def start(self, plan: str) -> Started:
         """Start a run as it was planned. Raises WrongCall where the plan is gone."""

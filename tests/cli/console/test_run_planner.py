@@ -3,8 +3,10 @@
 import asyncio
 import json
 import shlex
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from starlette.testclient import TestClient
@@ -192,6 +194,23 @@ def test_what_cannot_be_planned_is_explained(
     answer = client.post("/api/plans", json={"prompt": "What?", "pipeline": PIPELINE, **asked})
     assert answer.status_code in (409, 422), answer.text
     assert said in answer.json()["message"]
+
+
+def test_a_plan_that_is_refused_leaves_no_temporary_file_open(
+    client: TestClient, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[IO[bytes]] = []
+    make = tempfile.TemporaryFile
+
+    def noted(**options: str) -> IO[bytes]:
+        made.append(make(**options))
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
+    deployment.clients("s3").put_object(Bucket="assets", Key="a.png", Body=b"content")
+    asked = {"prompt": "What?", "pipeline": PIPELINE, "sources": ["s3://assets/a.png"], "maxDollars": 1e-9}
+    assert "The run would cost about" in client.post("/api/plans", json=asked).json()["message"]
+    assert made and all(file.closed for file in made)
 
 
 def test_a_prompt_never_names_a_file_of_this_machine(
