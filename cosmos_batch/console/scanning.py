@@ -52,7 +52,7 @@ class Scan:
         """Return how far reading has come, and what the documents read so far can be filtered by."""
         self._asked_at = time.monotonic()
         self._asked.set()
-        done = self._first.is_set()  # asked first: whatever is counted below is then complete
+        done, problem = self._first.is_set(), self.problem  # asked first: what is counted below is then complete
         failed = self._index.failed()
         return State(
             title=self._collection.title,
@@ -61,8 +61,8 @@ class Scan:
             documents=self._index.count,
             version=self._index.version,
             done=done,
-            grows=self._collection.grows or self.problem is not None,
-            problem=self.problem,
+            grows=self._collection.grows or problem is not None,
+            problem=problem,
             succeeded=self._index.count - failed,
             failed=failed,
             error_codes=self._index.facets("error_code"),
