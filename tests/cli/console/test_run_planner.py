@@ -202,8 +202,8 @@ def test_a_plan_that_is_refused_leaves_no_temporary_file_open(
     made: list[IO[bytes]] = []
     make = tempfile.TemporaryFile
 
-    def noted(**options: str) -> IO[bytes]:
-        made.append(make(**options))
+    def noted(prefix: str) -> IO[bytes]:
+        made.append(make(prefix=prefix))
         return made[-1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", noted)
