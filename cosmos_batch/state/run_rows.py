@@ -94,6 +94,11 @@ class ShardRow(TableRow):
         return self.state in ("FEEDING", "RUNNING")
 
     @property
+    def is_half_parked(self) -> bool:
+        """Return whether it was parked by a process that may have ended before it answered the tokens."""
+        return self.state == "SKIPPED" and bool(self.task_tokens)
+
+    @property
     def done(self) -> int:
         """Return the number of items that have ended."""
         return self.succeeded + self.failed + self.cancelled

@@ -198,16 +198,21 @@ class Runs:
             return self._feed_again(ref.run, ref.shard, task_token)
 
     def _feed_again(self, run: str, shard: str, task_token: str) -> ShardRow:
-        tokens = {"tokens": {task_token}, "ended": "ENDED"}
+        """Add a token. One write also ends the parking, so that nobody answers the token as one of a parked shard."""
+        tokens = {"tokens": {task_token}}
+        values = {**tokens, "feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
+        expression = "SET #state = :feeding, #countedAt = :now ADD #taskTokens :tokens"
         try:
-            row = self._update_shard(run, shard, "ADD #taskTokens :tokens", tokens, "#state <> :ended")
-            if row.state != "RUNNING":
-                values = {"feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
-                expression = "SET #state = :feeding, #countedAt = :now"
-                row = self._update_shard(run, shard, expression, values, "#state IN (:feeding, :skipped)")
+            return self._update_shard(run, shard, expression, values, "#state IN (:feeding, :skipped)")
         except ConditionFailed:
-            return self._existing(run, shard)
-        return row
+            row = self._existing(run, shard)
+        if row.state == "ENDED":
+            return row
+        try:
+            values = {**tokens, "running": "RUNNING"}
+            return self._update_shard(run, shard, "ADD #taskTokens :tokens", values, "#state = :running")
+        except ConditionFailed:  # it was parked or has ended at this moment
+            return self._feed_again(run, shard, task_token)
 
     def planned(self, run: str, shard: str, execution: str) -> None:
         """Note that an execution's plan of a shard's items is written."""
@@ -254,16 +259,20 @@ class Runs:
     def park(self, run: str, shard: str) -> ShardRow | None:
         """Note that nobody is to wait for a shard until its run goes on, and return the row with the tokens to answer.
 
-        Returns None where the shard is not in flight. What has ended of it stays counted, and its reservation is freed.
+        Returns None where the shard is not in flight. What has ended of it stays counted.
         """
         values = {"skipped": "SKIPPED", "feeding": "FEEDING", "running": "RUNNING"}
         try:
-            row = self._update_shard(run, shard, "SET #state = :skipped", values, "#state IN (:feeding, :running)")
+            return self._update_shard(run, shard, "SET #state = :skipped", values, "#state IN (:feeding, :running)")
         except ConditionFailed:
             return None
-        cost = max(row.dollars, row.settled_dollars)
-        self.settle(run, shard, cost - row.settled_dollars)
-        return self._update_shard(run, shard, "SET #settledDollars = :cost", {"cost": cost}, "attribute_exists(pk)")
+
+    def settle_parked(self, shard: ShardRow) -> None:
+        """Free the reservation of a parked shard, and charge what its items have cost so far."""
+        cost = max(shard.dollars, shard.settled_dollars)
+        self.settle(shard.run, shard.shard, cost - shard.settled_dollars)
+        values = {"cost": cost}
+        self._update_shard(shard.run, shard.shard, "SET #settledDollars = :cost", values, "attribute_exists(pk)")
 
     def forget_tokens(self, shard: ShardRow) -> None:
         """Remove the tokens of a shard that were answered."""

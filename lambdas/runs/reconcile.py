@@ -23,7 +23,7 @@ from cosmos_batch.state import (
 from lambdas.log import log, log_fault
 from lambdas.runs.item_messages import Unsent, send_jobs
 from lambdas.runs.objects import RunObjects
-from lambdas.runs.shard_ends import answer_shards
+from lambdas.runs.shard_ends import answer_shards, finish_parking
 
 THREADS = 16
 # A shard without an end for so long is looked at item by item. A generation takes some minutes.
@@ -49,6 +49,8 @@ def reconcile_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> 
             for shard in runs.in_flight(run):
                 if shard.task_tokens:
                     _reconcile_shard(run, shard, ShardReconciliation(shard, table, bucket, queue_urls))
+            if run.state == "HELD":  # reading all shards is dear, and only those of a held run may be parked
+                _finish_parking(run, runs)
         except Exception as fault:
             log_fault("run not reconciled", fault, run=run.id)
 
@@ -60,6 +62,14 @@ def _reconcile_shard(run: RunRow, shard: ShardRow, stalled: "ShardReconciliation
     if shard.complete or run.stops:
         answer_shards([shard])
         log("shard answered by reconciliation", run=shard.run, shard=shard.shard)
+
+
+def _finish_parking(run: RunRow, runs: Runs) -> None:
+    """Answer the tokens of parked shards. A process that has parked one may have died before it did."""
+    for shard in runs.shards(run.id):
+        if shard.is_half_parked:
+            finish_parking(shard, runs)
+            log("parking finished by reconciliation", run=shard.run, shard=shard.shard)
 
 
 def _is_stalled(shard: ShardRow) -> bool:

@@ -21,10 +21,22 @@ def count_and_answer(row: JobRow | None, runs: Runs) -> None:
 
 
 def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
-    """Let nobody wait for a shard that is in flight, until its run goes on. Its items keep what has become of them."""
-    row = runs.park(run, shard)
-    if row is None:
+    """Let nobody wait for a shard that is in flight, until its run goes on. Its items keep what has become of them.
+
+    Where an earlier call has died after it had noted that, this one does what is left.
+    """
+    parked = runs.park(run, shard)
+    if parked is not None:
+        jobs.count_waiting(parked.pipeline, -parked.jobs, -parked.weight)
+        finish_parking(parked, runs)
         return
-    jobs.count_waiting(row.pipeline, -row.jobs, -row.weight)
+    row = runs.shard(run, shard)
+    if row is not None and row.is_half_parked:
+        finish_parking(row, runs)
+
+
+def finish_parking(row: ShardRow, runs: Runs) -> None:
+    """Free the reservation of a parked shard, and answer and forget its tokens. It can be repeated."""
+    runs.settle_parked(row)
     answer_shards([row])
     runs.forget_tokens(row)

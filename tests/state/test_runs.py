@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -92,6 +93,23 @@ def test_a_parked_shard_is_fed_when_the_run_goes_on(fed: Runs) -> None:
     assert fed.fed("r1", "00000", 3, 3.0).state == "RUNNING"
 
 
+def test_a_shard_that_is_parked_and_fed_again_is_never_half_parked_with_its_new_token(
+    fed: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed.park("r1", "00000")
+    assert shard(fed).is_half_parked
+    update, seen = Table.update, list[ShardRow]()
+
+    def observe(self: Table, *arguments: Any) -> Any:
+        item = update(self, *arguments)
+        seen.append(shard(fed))
+        return item
+
+    monkeypatch.setattr(Table, "update", observe)
+    fed.feed(REF, "next", 0.0)
+    assert seen and not any(row.is_half_parked and "next" in row.task_tokens for row in seen)
+
+
 def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Runs) -> None:
     with ThreadPoolExecutor(8) as pool:
         reserved = list(pool.map(lambda number: runs.reserve("r1", f"{number:05}", 0.3, budget=1.0), range(24)))
@@ -123,7 +141,9 @@ def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cos
     assert fed.reserve("r1", "00000", 2.0, budget=2.0), "its reservation allows it"
     assert not fed.reserve("r1", "00001", 0.1, budget=2.0)
     fed.count("r1", "00000", {0: GOOD, 1: GOOD})
-    fed.park("r1", "00000")
+    parked = fed.park("r1", "00000")
+    assert parked is not None
+    fed.settle_parked(parked)
     assert charged() == 0.5
     assert fed.reserve("r1", "00000", 1.0, budget=2.0)
     fed.feed(REF, "next", 1.0)

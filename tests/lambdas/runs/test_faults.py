@@ -13,9 +13,10 @@ from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.state import ItemJobs, Jobs, ReservedKeys, RunFeeding, Runs
 from lambdas.handlers import feed as feed_function
 from lambdas.reporting.refusal import refuse_queue
-from lambdas.runs import feed, item_messages, reconcile, shard_plan
+from lambdas.runs import feed, item_messages, reconcile, shard_ends, shard_plan
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.reconcile import reconcile_runs
+from lambdas.runs.shard_ends import park_shard
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, RunFixture
 
@@ -201,6 +202,50 @@ def test_a_collect_that_dies_at_any_step_is_repeated_and_changes_nothing_twice(
     run = bench.runs.get(RUN)
     assert run is not None and run.charged_dollars == 0.5
     assert (bench.shard().state, bench.shard().succeeded, len(bench.lines("results"))) == ("ENDED", 1, 1)
+
+
+def park(bench: RunFixture) -> None:
+    bench.runs.hold(RUN, "no worker")
+    park_shard(RUN, "00000", bench.runs, bench.jobs)
+
+
+@pytest.mark.parametrize("again", [park, run_sweep])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (Jobs, "count_waiting"),
+        (Runs, "settle_parked"),
+        (Runs, "settle"),
+        (shard_ends, "answer_shards"),
+        (Runs, "forget_tokens"),
+    ],
+)
+def test_a_park_that_dies_at_any_step_is_finished_by_its_repetition_or_by_the_sweep(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, again: Callable[[RunFixture], None]
+) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    bench.answer(sent_ids(bench)[0])
+    dies_at(monkeypatch, owner, name, lambda: park(bench))
+    again(bench)
+    run = bench.runs.get(RUN)
+    assert run is not None and (run.reservations, run.charged_dollars) == ({}, 0.5)
+    assert ({*bench.answered()}, bench.shard().task_tokens) == ({"shard-token"}, set())
+    answers = len(bench.answered())
+    again(bench)
+    assert len(bench.answered()) == answers, "nothing is left to do"
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    run_sweep(bench)
+    assert (bench.shard().state, bench.shard().task_tokens) == ("RUNNING", {"again"})
+
+
+def test_a_park_that_dies_before_it_notes_anything_is_repeated(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.started(bench.items("a"))
+    dies_at(monkeypatch, Runs, "park", lambda: park(bench))
+    park(bench)
+    assert (bench.answered(), bench.shard().state) == (["shard-token"], "SKIPPED")
 
 
 @pytest.mark.parametrize("owner, name", [(RunObjects, "write_summary"), (Runs, "end"), (Runs, "shards")])
