@@ -123,6 +123,9 @@ class RunStart(Model):
 
     id: RunId
     max_dollars: float | None = Field(default=None, gt=0, description="Replaces the run's budget")
+    finish_cancelled: bool = Field(
+        default=False, description="Feeds nothing and only finishes the run, which was cancelled while it was held"
+    )
     callback: SecretStr | None = Field(
         default=None, strict=False, exclude=True, description="Task token to answer once with the summary"
     )

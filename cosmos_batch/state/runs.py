@@ -67,21 +67,36 @@ class Runs:
     def begin(self, run: str, execution_arn: str, max_dollars: float | None = None) -> RunRow:
         """Note that an execution feeds the run, for the first time or again, and return the row.
 
-        `max_dollars` replaces the run's budget, if it is given. A cancelled run goes on, too: whoever starts an
-        execution for it wants that.
+        `max_dollars` replaces the run's budget, if it is given. A cancelled run goes on, too: whoever starts another
+        execution for it wants that. If it was cancelled before its first execution came to this, it stays cancelled.
         """
         values: dict[str, Any] = {"running": "RUNNING", "arn": execution_arn, "none": {}, "zero": 0}
+        values["cancelled"] = "CANCELLED"
         budget = ""
         if max_dollars is not None:
             values["budget"], budget = max_dollars, ", #maxDollars = :budget"
         self._list_under(_ACTIVE, run, run)
-        return self._update_run(
-            run,
-            "SET #state = :running, #executionArn = :arn, #reservations = if_not_exists(#reservations, :none), "
-            f"#chargedDollars = if_not_exists(#chargedDollars, :zero){budget} REMOVE #reason, #endedAt",
-            values,
-            "attribute_exists(pk)",
-        )
+        try:
+            return self._update_run(
+                run,
+                "SET #state = :running, #executionArn = :arn, #reservations = if_not_exists(#reservations, :none), "
+                f"#chargedDollars = if_not_exists(#chargedDollars, :zero){budget} REMOVE #reason, #endedAt",
+                values,
+                "attribute_exists(pk) AND (attribute_exists(#executionArn) OR #state <> :cancelled)",
+            )
+        except ConditionFailed:
+            return self.finish_cancelled(run, execution_arn)
+
+    def finish_cancelled(self, run: str, execution_arn: str) -> RunRow:
+        """Note that an execution finishes a cancelled run, of which nothing is fed.
+
+        Raises ConditionFailed where the run goes on, or is finished already.
+        """
+        values = {"arn": execution_arn, "cancelled": "CANCELLED"}
+        condition = "#state = :cancelled AND attribute_not_exists(#endedAt)"
+        row = self._update_run(run, "SET #executionArn = :arn", values, condition)
+        self._list_under(_ACTIVE, run, run)
+        return row
 
     def hold(self, run: str, reason: str) -> RunRow:
         """Feed no further shard of a running run until it is resumed. What is in the queue is done."""
@@ -100,7 +115,7 @@ class Runs:
         try:
             return self._update_run(
                 run,
-                "SET #state = :state, #reason = :reason",
+                "SET #state = :state, #reason = :reason REMOVE #endedAt",  # a held run that was over ends again
                 {"state": state, "reason": reason, **states},
                 f"#state IN ({', '.join(f':{name}' for name in states)})",
             )

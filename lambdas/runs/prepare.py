@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from cosmos_batch.contract.environment import DeployedPipeline, PrepareRunEnvironment
 from cosmos_batch.contract.runs import RunPrefix, RunStart, ShardRef
-from cosmos_batch.state import Callbacks, RunRow, Runs
+from cosmos_batch.state import Callbacks, ConditionFailed, RunRow, Runs
 from lambdas.clients import state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
@@ -35,6 +35,12 @@ def prepare_run(
         _keep(Callbacks(table), run, start.callback)
     objects = RunObjects(environment.state_bucket, run)
     runs = Runs(table)
+    if isinstance(start, RunStart) and start.finish_cancelled:
+        try:
+            runs.finish_cancelled(run, execution.arn)
+        except ConditionFailed:
+            log("the run goes on or is finished already", run=run)
+        return _prepared(run, objects, [])
     if isinstance(start, RunPrefix):
         write_prefix_run(start, run, objects, environment.asset_buckets, pipelines)
     request = objects.request()
@@ -55,13 +61,17 @@ def prepare_run(
             origin=request.origin,
         )
     )
-    runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
+    row = runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
     log("run prepared", run=run, shards=len(shards))
-    maps = _maps(objects, shards, pipelines)
+    return _prepared(run, objects, [] if row.stops else _maps(objects, shards, pipelines))
+
+
+def _prepared(run: str, objects: RunObjects, maps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the states read. Without maps, the state machine comes to the end of the run at once."""
     # An execution that was started before an update of the state machine has one map, which reads the other fields.
     return {
         "run": run,
-        "bucket": environment.state_bucket,
+        "bucket": objects.bucket,
         "key": objects.keys.shards,
         "maxConcurrency": sum(each["maxConcurrency"] for each in maps),
         "pipelines": maps,

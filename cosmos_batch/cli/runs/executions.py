@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from typing import Any
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
@@ -27,7 +28,7 @@ def check_is_new(deployment: Deployment, run: str) -> None:
 
 def begin_run(deployment: Deployment, run: str) -> None:
     """Start the execution of a run whose objects are written. It is named after the run, so that there is one."""
-    _start(deployment, run, run, None)
+    _start(deployment, run, {"id": run})
 
 
 def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> RunSnapshot:
@@ -37,8 +38,8 @@ def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> R
     """
     state = read_run_snapshot(deployment, run)
     _check_can_go_on(deployment, state)
-    name = run if state.row is None else f"{run}-{uuid.uuid4().hex[:8]}"
-    _start(deployment, run, name, max_dollars)
+    name = run if state.row is None else _another_name(run)
+    _start(deployment, name, {"id": run} | ({"maxDollars": max_dollars} if max_dollars is not None else {}))
     arn, deadline = deployment.execution_arn(name), time.monotonic() + BEGIN_SECONDS
     while state.row is None or state.row.execution_arn != arn:
         if time.monotonic() > deadline:
@@ -52,9 +53,17 @@ def resume_run(deployment: Deployment, run: str, max_dollars: float | None) -> R
 
 
 def cancel_run(deployment: Deployment, run: str, error: Error) -> RunRow:
-    """Cancel a run and stop the execution that feeds it, unless the run has ended. Returns the row as it is then."""
+    """Cancel a run and stop the execution that feeds it, unless the run has ended. Returns the row as it is then.
+
+    The execution of a held run may be over. Then another one finishes the run: it sums it up and tells its caller.
+    """
     row = deployment.runs.cancel(run, error.message)
-    if row.state == "CANCELLED" and row.ended_at is None and row.execution_arn is not None:
+    if row.state != "CANCELLED" or row.ended_at is not None or row.execution_arn is None:
+        return row
+    execution = read_execution(deployment, row.execution_arn)
+    if execution is None or execution.over:
+        _start(deployment, _another_name(run), {"id": run, "finishCancelled": True})
+    else:
         deployment.clients("stepfunctions").stop_execution(
             executionArn=row.execution_arn, error=error.code, cause=error.cause()
         )
@@ -74,8 +83,13 @@ def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:
         )
 
 
-def _start(deployment: Deployment, run: str, name: str, max_dollars: float | None) -> None:
-    request = {"id": run} | ({"maxDollars": max_dollars} if max_dollars is not None else {})
+def _another_name(run: str) -> str:
+    """Return a new name for a further execution of a run."""
+    return f"{run}-{uuid.uuid4().hex[:8]}"
+
+
+def _start(deployment: Deployment, name: str, request: dict[str, Any]) -> None:
+    run = request["id"]
     stepfunctions = deployment.clients("stepfunctions")
     try:
         stepfunctions.start_execution(

@@ -6,6 +6,7 @@ from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.runs import RunSummary
 from cosmos_batch.state import Callbacks
 from lambdas.handlers import finish_run
+from lambdas.runs.shard_ends import park_shard
 from tests.lambdas.cloud import STATE_BUCKET, sqs_batch
 from tests.lambdas.runs.conftest import RUN, RunFixture
 
@@ -44,6 +45,24 @@ def test_a_held_run_keeps_its_callers_token_for_its_end(bench: RunFixture) -> No
     assert bench.finish()["summary"]["state"] == "HELD"
     assert bench.answered() == []
     assert Callbacks(bench.cloud.table).waiting(RUN) == "callers-token"
+
+
+def test_a_run_that_is_cancelled_when_it_is_held_and_over_is_finished_by_another_execution(bench: RunFixture) -> None:
+    ref = bench.write(bench.items("a", "b"))
+    bench.prepare({"id": RUN, "callback": "callers-token"})
+    bench.feed(ref)
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.runs.hold(RUN, "the budget")
+    park_shard(RUN, ref.shard, bench.runs, bench.jobs)
+    bench.finish()
+    assert bench.runs.cancel(RUN, "by a person").ended_at is None
+    assert bench.prepare({"id": RUN, "finishCancelled": True}, execution="e2")["pipelines"] == []
+    bench.finish("e2")
+    assert (summary(bench).state, summary(bench).reason) == ("CANCELLED", "by a person")
+    assert "callers-token" in bench.answered()
+    assert [line.id for line in bench.lines("results")] == ["a"]
+    assert json.loads(bench.cloud.events.entries[-1]["Detail"])["state"] == "CANCELLED"
+    assert list(bench.runs.active()) == []
 
 
 def test_an_execution_that_could_not_go_on_fails_its_run_and_closes_its_items(bench: RunFixture) -> None:

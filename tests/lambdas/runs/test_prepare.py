@@ -8,12 +8,32 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunRequest, ShardRef
 from cosmos_batch.planning.runs import shards
-from cosmos_batch.state import Callbacks
+from cosmos_batch.state import Callbacks, RunRow, Runs
 from lambdas.handlers import prepare_run
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.run_input import run_id_of
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, RunFixture
+
+
+def test_a_run_that_is_cancelled_before_its_first_execution_begins_stays_cancelled(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write(bench.items("a"))
+    create = Runs.create
+
+    def cancel_then(self: Runs, row: RunRow) -> bool:
+        created = create(self, row)
+        if created:
+            self.cancel(RUN, "by a person")
+        return created
+
+    monkeypatch.setattr(Runs, "create", cancel_then)
+    assert bench.prepare()["pipelines"] == []
+    run = bench.runs.get(RUN)
+    assert run is not None and (run.state, run.execution_arn) == ("CANCELLED", "arn:e1")
+    assert bench.finish()["summary"]["state"] == "CANCELLED"
+    assert len(bench.prepare(execution="e2")["pipelines"]) == 1, "whoever starts another execution wants it to go on"
 
 
 def test_a_run_gets_its_row_once_and_goes_on_with_a_later_execution(bench: RunFixture) -> None:

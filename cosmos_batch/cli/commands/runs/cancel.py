@@ -35,7 +35,7 @@ def command(runs: tuple[str, ...]) -> int:
             raise WrongCall(f"{state.run} has not begun.", f"See why: cosmos-batch runs show {state.run}")
     for state in states:
         row = cancel_run(deployment, state.run, ERROR)
-        if row.state != "CANCELLED" or state.over:
+        if row.state != "CANCELLED" or row.ended_at is not None:
             print(f"{state.run} {row.state} already")
             continue
         print(f"{state.run} CANCELLED")

@@ -150,6 +150,18 @@ def test_a_run_is_cancelled_once(
     assert capsys.readouterr().out == f"{half} CANCELLED already\n"
 
 
+def test_a_held_run_that_is_over_is_finished_by_another_execution_when_it_is_cancelled(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment.runs.hold(half, "The budget is spent.")
+    deployment.runs.end(half, deployment.execution_arn(half), "HELD", "The budget is spent.")
+    stepfunctions.put(half, "SUCCEEDED")
+    assert main(["runs", "cancel", half]) == 0
+    assert capsys.readouterr().out == f"{half} CANCELLED\n"
+    (started,) = stepfunctions.started
+    assert json.loads(started["input"]) == {"run": {"id": half, "finishCancelled": True}}
+
+
 @pytest.fixture
 def begun(
     deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
