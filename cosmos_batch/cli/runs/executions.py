@@ -10,6 +10,7 @@ from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
+from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import RunRow
 
@@ -76,6 +77,12 @@ def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:
     arn = row.execution_arn if row and row.execution_arn else deployment.execution_arn(run)
     execution = read_execution(deployment, arn)
     if execution is not None and not execution.over:
+        if row is not None and row.state == "HELD":
+            items = counted(state.counts.in_flight, "item")
+            raise WrongCall(
+                f"{run} is HELD, ending: {items} in flight.",
+                f"Resume it when they have ended: cosmos-batch runs watch {run}",
+            )
         raise WrongCall(f"{run} goes on already.", f"cosmos-batch runs watch {run}")
     if row is not None and row.state == "SUCCEEDED":
         raise WrongCall(

@@ -217,6 +217,16 @@ def test_a_run_that_goes_on_or_is_complete_is_not_resumed(
     assert stepfunctions.started == []
 
 
+def test_a_held_run_with_items_in_flight_says_when_it_can_be_resumed(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(half, "RUNNING")
+    deployment.runs.hold(half, "The budget is spent.")
+    assert main(["runs", "resume", half]) == 2
+    printed = capsys.readouterr().err
+    assert "half is HELD, ending: 3 items in flight." in printed and "Resume it when they have ended" in printed
+
+
 def test_an_execution_that_does_not_begin_is_told(
     half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
