@@ -74,7 +74,12 @@ def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[Loca
         input_counts.leave_out(UNREADABLE, str(path))
         return
     stat = path.stat()
-    yield LocalFile(path, name, stat.st_size, datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), UTC))
+    yield LocalFile(path, name, stat.st_size, _changed(stat))
+
+
+def _changed(stat: os.stat_result) -> datetime:
+    """Return when a file or its name was changed last."""
+    return datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), UTC)
 
 
 def taken_files(folder: Path, selection: Selection, input_counts: InputCounts) -> Iterator[LocalFile]:
@@ -145,7 +150,8 @@ class LocalUploads:
             location = S3Location(place.bucket, place.key + file.name)
             same = there.find(file)
             if same is None:
-                self._missing.add(json.dumps([str(file.path), *location, file.size]).encode() + b"\n")
+                task = [str(file.path), *location, file.size, file.changed.isoformat()]
+                self._missing.add(json.dumps(task).encode() + b"\n")
                 self.bytes += file.size
             item = RunItem(id=file.name, input=location.uri, etag=same, size=file.size)
             yield ListedInput(item, str(file.path), 0)
@@ -165,9 +171,10 @@ class LocalUploads:
         )
 
     def _upload(self, task: list[Any]) -> None:
-        name, bucket, key, size = task
+        name, bucket, key, *planned = task
         try:
-            if Path(name).stat().st_size != size:
+            stat = Path(name).stat()
+            if [stat.st_size, _changed(stat).isoformat()] != planned:
                 raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
             self._s3.upload_file(name, bucket, key, ExtraArgs=SUBMITTED)
         except FileNotFoundError as error:

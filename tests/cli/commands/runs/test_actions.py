@@ -1,6 +1,7 @@
 """The commands that start, stop and go on with runs."""
 
 import json
+import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -116,6 +117,25 @@ def test_a_start_over_a_folder_that_is_killed_at_any_step_goes_on_when_it_is_typ
     assert [item.id for item in items] == ["0.mp4", "1.mp4", "2.mp4"]
     for item in items:
         assert deployment.clients("s3").head_object(Bucket="assets", Key=parse_uri(str(item.input)).key)
+
+
+def test_a_file_that_is_changed_between_plan_and_start_is_not_uploaded_even_if_its_size_is_the_same(
+    tmp_path: Path, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    file = tmp_path / "0.mp4"
+    file.write_bytes(b"clip")
+    upload = LocalUploads.upload
+
+    def change_first(self: LocalUploads) -> None:
+        file.write_bytes(b"note")
+        os.utime(file, (0, 2_000_000_000))
+        upload(self)
+
+    monkeypatch.setattr(LocalUploads, "upload", change_first)
+    assert main(["runs", "start", str(tmp_path), "--name", "monday", "--yes"]) == 1
+    assert "0.mp4 was changed after the plan was made" in capsys.readouterr().err
+    assert stepfunctions.started == []
 
 
 def test_a_start_that_was_killed_when_its_execution_had_begun_begins_no_other(
