@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -78,6 +80,24 @@ def _client_of_role(service: str, role_arn: str, _period: int) -> Any:
             aws_secret_access_key=session["SecretAccessKey"],
             aws_session_token=session["SessionToken"],
         )
+
+
+class Throttled(Exception):  # noqa: N818 - the state machine knows it by this name
+    """AWS still throttles a call after all of boto3's attempts. The state machine calls the function again, for days.
+
+    botocore has an exception of its own for some codes of throttling alone; the others are a `ClientError`.
+    """
+
+
+@contextmanager
+def throttling_named() -> Iterator[None]:
+    """Raise Throttled in place of any exception that comes from throttling."""
+    try:
+        yield
+    except Exception as error:
+        if is_throttling(error):
+            raise Throttled(str(error)) from error
+        raise
 
 
 def is_throttling(error: BaseException | None) -> bool:

@@ -3,8 +3,8 @@
 # The exception by which a function refuses a request. It is not tried again, for the function would refuse it again.
 REFUSED = "Failure"
 EVERYTHING = ["States.ALL"]
-# Errors of Lambda itself, and throttling of our functions' calls: they do not depend on the request. The last three
-# are the names of boto3's exceptions.
+# Errors of Lambda itself, and throttling of our functions' calls: they do not depend on the request. Three are
+# the names of boto3's exceptions, and the functions of runs raise `lambdas.clients.Throttled` for all throttling.
 PASSING = [
     "Lambda.TooManyRequestsException",
     "Lambda.ServiceException",
@@ -14,4 +14,5 @@ PASSING = [
     "ThrottlingException",
     "ProvisionedThroughputExceededException",
     "RequestThrottled",
+    "Throttled",
 ]

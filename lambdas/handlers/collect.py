@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import CollectEnvironment
-from lambdas.clients import state_table
+from lambdas.clients import state_table, throttling_named
 from lambdas.reporting.execution_end import error_of
 from lambdas.runs.collect import collect_shard
 
@@ -15,6 +15,7 @@ def environment() -> CollectEnvironment:
     return CollectEnvironment.read()
 
 
+@throttling_named()
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Handle `{"shard": <ShardRef>}`, with `error` from Step Functions if waiting for the shard failed."""
     shard, fault = event["shard"], event.get("error")

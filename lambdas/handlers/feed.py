@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import DeployedPipeline, FeedEnvironment
+from lambdas.clients import throttling_named
 from lambdas.deployed_pipelines import read_pipelines
 from lambdas.runs.feed import feed_shard
 
@@ -23,6 +24,7 @@ def pipelines() -> dict[str, DeployedPipeline]:
     return {pipeline.queue.id: pipeline for pipeline in read_pipelines(environment().pipeline_parameters)}
 
 
+@throttling_named()
 def handler(event: dict[str, Any], _context: object) -> None:
     """Handle `{"shard": <ShardRef>, "token": "...", "execution": {"id", "name", "startTime"}}`."""
     feed_shard(event, environment(), pipelines)

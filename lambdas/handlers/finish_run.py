@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import FinishRunEnvironment
-from lambdas.clients import state_table
+from lambdas.clients import state_table, throttling_named
 from lambdas.runs.finish import finish_execution, finish_stopped
 from lambdas.sqs_records import Record, each_record
 
@@ -20,6 +20,7 @@ def environment() -> FinishRunEnvironment:
     return FinishRunEnvironment.read()
 
 
+@throttling_named()
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Finish the execution whose state machine calls, or each execution in a batch of SQS records.
 

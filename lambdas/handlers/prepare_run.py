@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from cosmos_batch.contract.environment import PrepareRunEnvironment
+from lambdas.clients import throttling_named
 from lambdas.deployed_pipelines import read_pipelines
 from lambdas.runs.prepare import prepare_run
 
@@ -18,6 +19,7 @@ def environment() -> PrepareRunEnvironment:
     return PrepareRunEnvironment.read()
 
 
+@throttling_named()
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Handle `{"request": <input of the execution>, "execution": {"id", "name", "startTime"}}`."""
     pipelines = {one.queue.id: one for one in read_pipelines(environment().pipeline_parameters)}

@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.state import ItemJobs, Jobs, ReservedKeys, RunFeeding, Runs
+from infra.constructs.function_errors import PASSING
+from lambdas.clients import Throttled
 from lambdas.handlers import feed as feed_function
 from lambdas.reporting.refusal import refuse_queue
 from lambdas.runs import feed, item_messages, reconcile, shard_ends, shard_plan
@@ -446,6 +449,34 @@ def test_an_event_that_eventbridge_refuses_is_published_when_the_state_is_tried_
             bench.finish()
     assert bench.finish()["summary"]["state"] == "SUCCEEDED"
     assert len(bench.cloud.events.entries) == 1
+
+
+@pytest.mark.parametrize("step", ["prepare", "feed", "collect", "finish"])
+def test_a_call_that_s3_throttles_is_tried_again_for_days(bench: RunFixture, step: str) -> None:
+    ref = bench.started(bench.items("a"))
+    bench.answer(sent_ids(bench)[0])
+    second = bench.write(bench.items("b"), run="other")
+    bench.prepare({"id": "other"}, execution="other")
+    calls: dict[str, tuple[str, Callable[[], object]]] = {
+        "prepare": ("GetObject", lambda: bench.prepare(execution="e2")),
+        "feed": ("GetObject", lambda: bench.feed(second)),
+        "collect": ("PutObject", lambda: bench.collect(ref)),
+        "finish": ("PutObject", bench.finish),
+    }
+    operation, call = calls[step]
+
+    def slow_down(**_: object) -> None:
+        answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+        raise ClientError(answer, operation)
+
+    events, hook = bench.cloud.s3.meta.events, f"before-call.s3.{operation}"
+    events.register(hook, slow_down)
+    try:
+        with pytest.raises(Throttled) as raised:
+            call()
+    finally:
+        events.unregister(hook, slow_down)
+    assert type(raised.value).__name__ in PASSING
 
 
 # Deployments in the middle
