@@ -6,11 +6,11 @@ from typing import Any
 import botocore.endpoint
 import pytest
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import ClientError
 
 from benchmarks.runs_simulation_results import UNITS_PER_END
 from cosmos_batch.contract.runs import SHARD_ITEMS, ShardRef
 from cosmos_batch.state import ItemEnd, Runs
+from lambdas.clients import Throttled
 from tests.lambdas.cloud import TABLE
 from tests.lambdas.runs.conftest import RUN, RunFixture
 from tests.support.aws_answers import aws_answer
@@ -72,7 +72,7 @@ def test_a_shard_is_fed_once_by_a_table_that_throttles(bench: RunFixture, monkey
     monkeypatch.setattr(botocore.endpoint.time, "sleep", lambda _: None)
     events.register_first("before-send.dynamodb", limited.answer)
     try:
-        with pytest.raises(ClientError, match="ProvisionedThroughputExceededException"):
+        with pytest.raises(Throttled, match="ProvisionedThroughputExceededException"):
             bench.feed(ref)
         assert limited.refused, "the function tried again before it failed"
         limited.writes = 1000
