@@ -1,6 +1,7 @@
 """Calls of the command line that AWS throttles are repeated, and the person is told once."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.endpoint
@@ -19,7 +20,7 @@ TOLD = "They are repeated with growing pauses."
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Provide the pauses that botocore would have made."""
     made: list[float] = []
-    monkeypatch.setattr(botocore.endpoint.time, "sleep", made.append)
+    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=made.append))
     return made
 
 

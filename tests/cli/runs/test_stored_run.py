@@ -2,6 +2,7 @@
 
 import io
 import tracemalloc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_an_object_whose_connection_breaks_is_read_again(
         return answer
 
     monkeypatch.setattr(s3, "get_object", breaks)
-    monkeypatch.setattr(stored_runs.time, "sleep", pauses.append)
+    monkeypatch.setattr(stored_runs, "time", SimpleNamespace(sleep=pauses.append))
     assert [line.id for line in stored_run(deployment, "r").lines()] == ["a"]
     assert pauses == [1.0, 4.0]
 

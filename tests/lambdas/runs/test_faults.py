@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -409,7 +410,7 @@ def refuse_the_last(bench: RunFixture, patch: pytest.MonkeyPatch, refusals: int)
         return {"Failed": [{"Id": entry["Id"], "Code": "ServiceUnavailable"} for entry in Entries[len(taken) :]]}
 
     patch.setattr(bench.cloud.sqs, "send_message_batch", refuse)
-    patch.setattr(item_messages.time, "sleep", pauses.append)
+    patch.setattr(item_messages, "time", SimpleNamespace(sleep=pauses.append))
     return pauses
 
 

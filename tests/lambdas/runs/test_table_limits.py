@@ -1,6 +1,7 @@
 """The state table's limits: what an end of an item writes to a run's partition, and a table that throttles."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.endpoint
@@ -69,7 +70,7 @@ def test_a_shard_is_fed_once_by_a_table_that_throttles(bench: RunFixture, monkey
     ref = bench.write(bench.items(*(f"{number:02}" for number in range(8))))
     bench.prepare()
     limited, events = LimitedTable(12), bench.cloud.dynamodb.meta.events
-    monkeypatch.setattr(botocore.endpoint.time, "sleep", lambda _: None)
+    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda _: None))
     events.register_first("before-send.dynamodb", limited.answer)
     try:
         with pytest.raises(Throttled, match="ProvisionedThroughputExceededException"):
