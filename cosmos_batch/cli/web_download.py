@@ -42,7 +42,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 class WebVersion(NamedTuple):
-    """What a host says of the version of a file, by which it can tell later whether the file is still the same."""
+    """The headers that name a version of a file. A request that sends them back asks whether the file has changed."""
 
     etag: str = ""
     changed: str = ""

@@ -153,7 +153,7 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
 
 @dataclass(frozen=True)
 class Shortcuts:
-    """What is not decoded of a video on the way to the wanted frames.
+    """Which frames of a video are skipped, rather than decoded, on the way to the wanted ones.
 
     Attributes
     ----------

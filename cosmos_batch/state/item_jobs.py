@@ -25,7 +25,7 @@ EARLIER_ENDS = 50
 """How many earlier ends of a job that is done again and again its row keeps, for tables that are not written yet."""
 
 _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
-# What a job that is done again leaves behind of its earlier attempts.
+# Attributes of earlier attempts, which are removed from the row of a job that is done again.
 _FORGOTTEN = (
     *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "giveBacks"),
     *("interruptions", "gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),

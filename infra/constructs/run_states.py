@@ -17,14 +17,15 @@ from infra.constructs.permissions import SHARDS
 
 # An item waits nine days at most (`lambdas/runs/item_planner.py`): SQS keeps its message for ten.
 SHARD_TIMEOUT = Duration.days(10)
-# Of the whole state machine, so of a run: an execution of AWS may take a year.
+# A run ends after so long; AWS would let an execution take a year.
 RUN_TIMEOUT = Duration.days(90)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 ATTEMPTS = 8
-# Of a call that Lambda or AWS throttles, for about three days: many shards may wait for an account's few concurrent
-# functions, and none of their items is at fault. Each attempt takes some events of the 25,000 of an execution.
+# A call that Lambda or another service throttles is tried for about three days: many shards may wait for an account's
+# few concurrent functions, and none of their items is at fault. Each attempt adds some events to the execution's
+# history, which ends at 25,000.
 PATIENT_ATTEMPTS = 2000
-# How often the items of one shard may be planned again because of deployments; each takes some events of 25,000.
+# How often the items of one shard may be planned again because of deployments; each adds events to that history too.
 DEPLOYMENTS = 1000
 
 

@@ -237,7 +237,7 @@ def test_a_stopped_run_is_answered_although_the_function_dies_between_its_end_an
 def test_a_run_is_answered_although_its_last_state_failed_for_good(
     workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So it is where VAMS's account does not let `finish_run` answer yet."""
+    """The last state fails for good where VAMS's account does not let `finish_run` answer yet."""
     run = workflow.call("one")
     workflow.begin(run)
     workflow.infer(None, None)

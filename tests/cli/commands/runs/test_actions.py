@@ -170,16 +170,22 @@ def test_a_run_is_cancelled_once(
     assert capsys.readouterr().out == f"{half} CANCELLED already\n"
 
 
-def test_a_held_run_that_is_over_is_finished_by_another_execution_when_it_is_cancelled(
-    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def held(half: str, deployment: Deployment, stepfunctions: FakeStepFunctions) -> str:
+    """Return the name of a run that is held because its budget is spent, and whose execution is over."""
     deployment.runs.hold(half, "The budget is spent.")
     deployment.runs.end(half, deployment.execution_arn(half), "HELD", "The budget is spent.")
     stepfunctions.put(half, "SUCCEEDED")
-    assert main(["runs", "cancel", half]) == 0
-    assert capsys.readouterr().out == f"{half} CANCELLED\n"
+    return half
+
+
+def test_a_held_run_that_is_over_is_finished_by_another_execution_when_it_is_cancelled(
+    held: str, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "cancel", held]) == 0
+    assert capsys.readouterr().out == f"{held} CANCELLED\n"
     (started,) = stepfunctions.started
-    assert json.loads(started["input"]) == {"run": {"id": half, "finishCancelled": True}}
+    assert json.loads(started["input"]) == {"run": {"id": held, "finishCancelled": True}}
 
 
 @pytest.fixture
@@ -203,16 +209,13 @@ def begun(
 
 @pytest.mark.usefixtures("begun")
 def test_a_held_run_goes_on_with_another_execution_and_budget(
-    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+    held: str, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deployment.runs.hold(half, "The budget is spent.")
-    deployment.runs.end(half, deployment.execution_arn(half), "HELD", "The budget is spent.")
-    stepfunctions.put(half, "SUCCEEDED")
-    assert main(["runs", "resume", half, "--max-dollars", "100"]) == 0
-    assert capsys.readouterr().out == f"{half} RUNNING\n"
+    assert main(["runs", "resume", held, "--max-dollars", "100"]) == 0
+    assert capsys.readouterr().out == f"{held} RUNNING\n"
     (started,) = stepfunctions.started
-    assert started["name"].startswith(f"{half}-")
-    assert json.loads(started["input"]) == {"run": {"id": half, "maxDollars": 100}}
+    assert started["name"].startswith(f"{held}-")
+    assert json.loads(started["input"]) == {"run": {"id": held, "maxDollars": 100}}
 
 
 @pytest.mark.usefixtures("begun")
