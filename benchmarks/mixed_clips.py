@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.runs_simulation_clips import MIXED
 
-WIDTH, HEIGHT, FPS = 128, 96, 4
+WIDTH, HEIGHT, FPS = 256, 192, 4
 _SQUARE = 24  # pixels
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mixed_clips import write_mixed_clips
+from benchmarks.mixed_clips import HEIGHT, WIDTH, write_mixed_clips
 from benchmarks.results import kept
 from benchmarks.runs_cost import GOAL_DOLLARS, per_million, price_of, priced_units, run_rows, single_rows
 from benchmarks.runs_deployment import RunTables
@@ -50,7 +50,7 @@ def test_mixed_clips_have_the_lengths_that_are_returned(tmp_path: Path) -> None:
     for name, seconds in lengths.items():
         with (tmp_path / "clips" / name).open("rb") as file:
             header = read_header(file)
-        assert header.seconds == pytest.approx(seconds, abs=0.25) and (header.width, header.height) == (128, 96)
+        assert header.seconds == pytest.approx(seconds, abs=0.25) and (header.width, header.height) == (WIDTH, HEIGHT)
 
 
 def test_each_kind_of_call_has_its_price() -> None:

@@ -7,8 +7,8 @@ from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.parameters import Parameters
 
 # The clip by which `planning.pace` measures reasoners (docs/benchmarks.md): four seconds at 640 x 480, seen at 4 frames
-# a second.
-REFERENCE_TOKENS = 2400.0
+# a second. Its media take so many tokens.
+REFERENCE_TOKENS = 2472.0
 # What the answer costs, in tokens of media. NVIDIA's throughput of Nano is 1.94 times as high at 1 frame a second as at
 # 2 (`inference_benchmarks/` of NVIDIA/cosmos, one H100, 256 in flight): all but a twentieth of the time goes to the
 # media. Ours write longer answers.
@@ -16,6 +16,9 @@ ANSWER_TOKENS = 300.0
 
 _PIXELS_PER_TOKEN = 32 * 32
 _FRAMES_PER_TOKEN = 2  # a token of a video stands for so many frames
+# Before each two frames stands their time, as in `<12.5 seconds>`, which Qwen's tokenizer splits into seven tokens.
+# There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers).
+_TIMESTAMP_TOKENS = 9
 _MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
 _FRAMES_LIMIT = 768
 _DEFAULT_FPS = 4.0
@@ -35,7 +38,9 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
     """Return how many tokens a reasoner sees of a file, within the limits of its context.
 
     >>> media_tokens(ProbedMedia("video", 640, 480, 4.0), Parameters())
-    2400.0
+    2472.0
+    >>> media_tokens(ProbedMedia("video", 128, 96, 4.0), Parameters())  # their times count for small frames
+    168.0
     """
     tokens_per_frame = facts.width * facts.height / _PIXELS_PER_TOKEN
     if facts.medium == "image":
@@ -43,7 +48,7 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
     start = parameters.start or 0.0
     seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
     frames = min(max(seconds * (parameters.fps or _DEFAULT_FPS), _FRAMES_PER_TOKEN), _FRAMES_LIMIT)
-    return min(frames / _FRAMES_PER_TOKEN * tokens_per_frame, _MEDIA_TOKENS)
+    return min(frames / _FRAMES_PER_TOKEN * (tokens_per_frame + _TIMESTAMP_TOKENS), _MEDIA_TOKENS)
 
 
 def work_of_question(tokens: float) -> float:
