@@ -22,3 +22,10 @@ mkdir -p /mnt/scratch
 mount -o noatime "$disk" /mnt/scratch
 # 1000: the worker's user in every image.
 install -d -o 1000 -g 1000 /mnt/scratch/workers /mnt/scratch/models
+
+# Images and containers lie there too: EBS writes and reads less in a second. Docker and ECS wait for this script
+# (docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-agent-install.html); a Docker that runs keeps the root volume.
+if ! systemctl is-active --quiet docker; then
+    mkdir -p /mnt/scratch/docker /var/lib/docker
+    mount --bind /mnt/scratch/docker /var/lib/docker
+fi

@@ -15,15 +15,18 @@ ROOT_DISK = "/dev/nvme0n1 Amazon Elastic Block Store"
 
 
 class Host:
-    """A folder that contains `/etc` and `/mnt`, and stubs that record how they were called."""
+    """A folder that contains `/etc`, `/mnt` and `/var`, and stubs that record how they were called."""
 
-    def __init__(self, folder: Path, disks: list[str], formatted: bool = False, broken: str = "") -> None:
+    def __init__(
+        self, folder: Path, disks: list[str], formatted: bool = False, broken: str = "", docker_runs: bool = False
+    ) -> None:
         self.folder, self.calls = folder, folder / "calls"
         (folder / "etc" / "ecs").mkdir(parents=True)
         (folder / "bin").mkdir()
         self.calls.touch()
         listing = "\n".join([ROOT_DISK, *disks])
         self._stub("lsblk", f'case "$*" in *FSTYPE*) echo "{"xfs" if formatted else ""}";; *) echo "{listing}";; esac')
+        self._stub("systemctl", f'[ "$*" = "is-active --quiet docker" ] && exit {0 if docker_runs else 3}')
         for name in ("mkfs.xfs", "mount", "install"):
             self._stub(name, f'echo "{name} $*" >> {self.calls}' + ("; exit 1" if name == broken else ""))
 
@@ -33,7 +36,9 @@ class Host:
         path.chmod(0o755)
 
     def set_up(self) -> int:
-        script = SETUP.read_text().replace("/etc/", f"{self.folder}/etc/").replace("/mnt/", f"{self.folder}/mnt/")
+        script = SETUP.read_text()
+        for root in ("/etc/", "/mnt/", "/var/"):
+            script = script.replace(root, f"{self.folder}{root}")
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         answer = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=False)
         return answer.returncode
@@ -51,22 +56,29 @@ MOUNTED = [
     "mount -o noatime /dev/nvme1n1 /mnt/scratch",
     "install -d -o 1000 -g 1000 /mnt/scratch/workers /mnt/scratch/models",
 ]
+IMAGES = "mount --bind /mnt/scratch/docker /var/lib/docker"
 
 
 def test_one_disk_is_formatted_and_mounted(tmp_path: Path) -> None:
     host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}"])
     assert host.set_up() == 0
-    assert host.called == ["mkfs.xfs -q /dev/nvme1n1", *MOUNTED]
+    assert host.called == ["mkfs.xfs -q /dev/nvme1n1", *MOUNTED, IMAGES]
 
 
 def test_of_several_disks_the_first_is_used(tmp_path: Path) -> None:
     host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}", f"/dev/nvme2n1 {STORE}"])
     assert host.set_up() == 0
-    assert host.called == ["mkfs.xfs -q /dev/nvme1n1", *MOUNTED]
+    assert host.called == ["mkfs.xfs -q /dev/nvme1n1", *MOUNTED, IMAGES]
 
 
 def test_a_formatted_disk_keeps_what_it_has(tmp_path: Path) -> None:
     host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}"], formatted=True)
+    assert host.set_up() == 0
+    assert host.called == [*MOUNTED, IMAGES]
+
+
+def test_images_of_a_docker_that_runs_stay_where_they_are(tmp_path: Path) -> None:
+    host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}"], formatted=True, docker_runs=True)
     assert host.set_up() == 0
     assert host.called == MOUNTED
 
