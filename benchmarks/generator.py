@@ -70,8 +70,8 @@ LOSSY = (
 """On top of the last of those."""
 
 
-def main() -> None:
-    """Run the benchmark; the module's docstring has the options."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--steps", default=",".join(STEPS))
@@ -81,7 +81,12 @@ def main() -> None:
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
     if options.sizes:
         workload = replace(workload, sizes=tuple(options.sizes.split(",")))

@@ -23,6 +23,7 @@ import asyncio
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -30,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,8 @@ MODES = {
 }
 
 
-def main() -> None:
-    """Run the benchmark; the module's docstring has the options."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_modes", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--modes", default=",".join(MODES))
@@ -75,12 +77,17 @@ def main() -> None:
     parser.add_argument("--pauses", type=int, default=0)
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-modes-SHAPE.json by default")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
     sizes = options.sizes.split(",") if options.sizes else list(workload.memory_sizes)
     into = options.into or FOLDER / f"generator-modes-{options.shape}.json"
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
-    results |= {"frames": workload.frames, "steps": workload.steps, "modes": {}}
+    results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")

@@ -1,4 +1,4 @@
-"""Write the generator's section of `docs/benchmarks.md` from its results."""
+"""Write the section of `docs/benchmarks.md` about Diffusers on a GPU from its results."""
 
 import json
 import textwrap
@@ -47,15 +47,15 @@ Where a size has fewer rows, the others were left out of its call, with `--sizes
 def text() -> str:
     """Return the section, or a sentence that nothing was measured."""
     if not RESULT.exists():
-        return f"""## The generator on a GPU
+        return f"""## Diffusers on a GPU
 
-Not measured yet: this project has no figure for Diffusers with the optimizations of
-[decision 041](decisions/041-diffusers-made-fast.md). To measure on a machine with a GPU:
+Not measured yet with the PyTorch of the image. [Decision 041](decisions/041-diffusers-made-fast.md) tells what its
+optimizations gained with an earlier one. To measure on a machine with a GPU:
 
 {_COMMAND}
 """
     results = json.loads(RESULT.read_text(encoding="utf-8"))
-    return f"""## The generator on a GPU
+    return f"""## Diffusers on a GPU
 
 {_about(results)}
 The prompts have {" and ".join(f"{one:,}" for one in results["workload"]["promptTokens"])} tokens. In the tables, each \
@@ -70,8 +70,8 @@ def _about(results: dict[str, Any]) -> str:
     load = results["workload"]
     return textwrap.fill(
         f"Measured {results['day']} on {results['machine']}, torch {results['torch']}, Diffusers "
-        f"{results['diffusers']}, fa3-fwd {results['fa3-fwd']}, torchao {results['torchao']} (the image has another "
-        f"torch): random weights in Cosmos3-Nano's true shape, text to video, {load['frames']} frames, "
+        f"{results['diffusers']}, fa3-fwd {results['fa3-fwd']}, torchao {results['torchao']}, as the lock of the image "
+        f"has them: random weights in Cosmos3-Nano's true shape, text to video, {load['frames']} frames, "
         f"{load['steps']} steps, guidance {load['guidance']:g}.",
         118,
         break_on_hyphens=False,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks import generator_page, reasoner_cpu_page, reasoner_gpu_page, runs_page
+from benchmarks import generator_modes_page, generator_page, reasoner_cpu_page, reasoner_gpu_page, runs_page
 from benchmarks.results import kept
 from benchmarks.runs_page import table
 
@@ -55,4 +55,4 @@ while the list jumps to places all over it. The large video is a sparse file; wh
 
 {runs_page.text()}
 {reasoner_gpu_page.text()}{reasoner_cpu_page.text()}
-{generator_page.text()}"""
+{generator_modes_page.text()}{generator_page.text()}"""

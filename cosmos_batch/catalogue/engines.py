@@ -198,8 +198,8 @@ GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
 FASTEST_GENERATOR = "vllm-omni"
 """The engine that `auto` stands for.
 
-By NVIDIA's figures for Nano on an H100 with 189 frames it takes 6.97 s at 320x192 and 58.2 s at 832x480. Diffusers took
-6.9 to 7.0 s and 57 s on one (`docs/benchmarks.md`), but uses one GPU for a job, so on the default instance types it
+For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480 (`docs/benchmarks.md`). Diffusers was
+about as fast with an earlier PyTorch (decision 041), but uses one GPU for a job, so on the default instance types it
 would have to offload layers; vLLM-Omni shares them among GPUs. The other engines were not run on a GPU.
 """
 

@@ -150,9 +150,9 @@ def _super(
 
 # They stand in the order of their size: an upload with only a prompt runs on the first reasoner that is enabled.
 #
-# `h100_seconds` of the 2B and 8B were measured with vLLM 0.26.0, which no image has any more. On an H200 the one that
-# ships takes 0.075 s for the same clips with the 2B (docs/benchmarks.md); the 8B was not measured again. Nano took
-# 62.2 s for 832x480 and 189 frames on the vLLM-Omni that ships. What is an estimate says so.
+# `h100_seconds` of the 2B are those that an H200 took with the vLLM that ships, 0.075 (docs/benchmarks.md). The 8B took
+# twice as long with vLLM 0.26.0, and was not measured again. Nano took 62.2 s for 832x480 and 189 frames on the
+# vLLM-Omni that ships. What is an estimate says so.
 #
 # `modes` are those in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that
 # Super continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3

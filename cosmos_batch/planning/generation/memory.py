@@ -1,7 +1,7 @@
 """Estimate how much memory a generation takes on each GPU of a worker, and how much a host has.
 
 Weights of Nano and Super by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames:
-with Diffusers at 320x192, 832x480 and 1280x720 (`docs/benchmarks.md`), with vLLM-Omni at 832x480.
+with Diffusers and torch 2.11 at 320x192, 832x480 and 1280x720, with the vLLM-Omni that ships at 832x480.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,11 @@
 """The memory of a generation follows from its workload, agrees with measurements and grows with the workload."""
 
-import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.pipelines import GENERATORS
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -23,13 +21,14 @@ def largest(pipeline: str, guardrails: bool = True) -> Workload:
     return Workload.largest(PIPELINE[pipeline].modes, "720p", guardrails)
 
 
-@pytest.mark.parametrize("size", ["320x192", "832x480", "1280x720"])
-def test_the_computed_memory_agrees_with_the_measurements_of_diffusers(size: str) -> None:
-    """The measured peaks do not contain the sound's VAE, the CUDA context and the encoding of a whole input video."""
-    measured = json.loads((FOLDER / "generator-nano.json").read_text(encoding="utf-8"))
-    job = replace(Workload.of(settled({"size": size}), False), tokens=sum(measured["workload"]["promptTokens"]))
-    computed = gib_per_gpu(ParallelPlan(), NANO, "diffusers", job)
-    assert 0 <= computed - measured["memory"][size]["peakBytes"] / 2**30 <= 2.9
+@pytest.mark.parametrize(("size", "peak"), [("320x192", 31.7), ("832x480", 35.6), ("1280x720", 41.5)])
+def test_the_computed_memory_agrees_with_the_measurements_of_diffusers(size: str, peak: float) -> None:
+    """Peaks in GiB for Nano, prompts of 2,997 tokens, on an H100 with torch 2.11.
+
+    They do not contain the sound's VAE, the CUDA context and the encoding of a whole input video.
+    """
+    job = replace(Workload.of(settled({"size": size}), False), tokens=2997)
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "diffusers", job) - peak <= 2.9
 
 
 def test_the_computed_memory_agrees_with_the_measurement_of_vllm_omni() -> None:
