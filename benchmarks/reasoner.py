@@ -38,8 +38,8 @@ STEPS = ("start", "raw", "process", "worker")
 PROCESSES = 3
 
 
-def main() -> None:
-    """Run the benchmark; the module's docstring has the options."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="tiny")
     parser.add_argument("--steps", help=f"some of {','.join(STEPS)}; others stay as they were found before")
@@ -47,7 +47,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
     parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
     workload = (
         TINY if options.shape == "tiny" else ReasonerWorkload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
     )

@@ -3,7 +3,9 @@
     python -m benchmarks.reasoner_gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
         [--large 48] [--profile] [-- --quantization fp8]
 
-What stands after `--` is added to the options of `vllm serve`. Results are written after each step.
+What stands after `--` is added to the options of `vllm serve`. Results are written after each step. A second session
+of the same name and folder starts with the compiled code of the first. The answers of a session with another name are
+compared with those of `bf16` in the same file.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +40,7 @@ _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts t
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
+_EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
 
 
 class ReasonerSession:
@@ -59,15 +62,18 @@ class ReasonerSession:
     async def run(self, engine: Any, model: Path, clips: list[Path], large: list[Path], options: Any) -> None:
         """Load the model and measure all passes."""
         files = {clip.name: clip.read_bytes() for clip in [*clips, *large]}
+        kept_caches = any(engine.caches.iterdir())
         aws = InstantAws([], files, reasoner_worker.SECONDS_PER_CALL)
         began = time.monotonic()
         async with serving(engine, model, aws):
             loaded = time.monotonic() - began
             print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
-            self.keep("load", {"seconds": loaded, "phases": engine.startup_seconds})
+            step = "load" if kept_caches else "loadWithoutCaches"
+            self.keep(step, {"seconds": loaded, "phases": engine.startup_seconds})
             await self._pass(aws, clips[: self._workload.warm_up], "Warm-up. ")
             if options.compare:
                 self.keep("answers", await compared(engine, clips[:_COMPARED], self._workload))
+                self.keep_agreement()
             if options.plain:
                 with self._as_plain():
                     await self._pass(aws, clips[: self._workload.warm_up], "Warm-up, plain. ")
@@ -82,6 +88,13 @@ class ReasonerSession:
             if options.profile:
                 with profiled(self._into.parent):
                     self.keep("profiled", await self._pass(aws, clips, "Profiled. "))
+
+    def keep_agreement(self) -> None:
+        """Compare the answers with those of the exact session, if the same file has them."""
+        exact = self._results.get(_EXACT, {})
+        greedy = [one.get("answers", {}).get("greedy") for one in (self._found, exact)]
+        if self._found is not exact and all(greedy):
+            self.keep("agreement", agreement(*greedy))
 
     async def _measure_large(self, aws: InstantAws, large: list[Path]) -> None:
         cores = os.sched_getaffinity(0)
@@ -136,7 +149,10 @@ def make_plain(body: dict[str, Any]) -> None:
 
 
 async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
-    """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ."""
+    """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ.
+
+    `greedy` are the answers with ready patches, from which `agreement` of another session follows.
+    """
     texts: dict[bool, list[Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for plain in (False, True):
@@ -156,10 +172,30 @@ async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -
                     return {"error": response.text}
                 tokens = response.json()["choices"][0]["logprobs"]["content"]
                 texts[plain].append([(token["token"], token["logprob"]) for token in tokens])
-    pairs = list(zip(texts[False], texts[True], strict=True))
-    first = [abs(ready[0][1] - plain[0][1]) for ready, plain in pairs if ready[0][0] == plain[0][0]]
-    same = sum([token for token, _ in ready] == [token for token, _ in plain] for ready, plain in pairs)
-    return {"compared": len(pairs), "sameAnswers": same, "sameFirstToken": len(first), "largestDifference": max(first)}
+    return {**agreement(texts[False], texts[True]), "greedy": texts[False]}
+
+
+def agreement(answers: list[Any], others: list[Any]) -> dict[str, Any]:
+    """Return how far two sets of greedy answers agree; each is a list of tokens with their log-probabilities.
+
+    Log-probabilities are compared of the first tokens alone: only these were chosen after the same text in any case.
+    """
+    pairs = list(zip(answers, others, strict=True))
+    first = [abs(one[0][1] - other[0][1]) for one, other in pairs if one[0][0] == other[0][0]]
+    alike = [_same_tokens(one, other) for one, other in pairs]
+    return {
+        "compared": len(pairs),
+        "sameAnswers": sum(count == len(one) for count, (one, _) in zip(alike, pairs, strict=True)),
+        "sameTokens": sum(alike) / len(alike),
+        "sameFirstToken": len(first),
+        "largestDifference": max(first, default=None),
+    }
+
+
+def _same_tokens(answer: list[Any], other: list[Any]) -> int:
+    """Return how many tokens two answers have in common before the first that differs."""
+    tokens = zip(answer, other, strict=True)
+    return next((place for place, (one, two) in enumerate(tokens) if one[0] != two[0]), len(answer))
 
 
 def _linked(clip: Path, at: Path) -> Path:
@@ -215,14 +251,14 @@ def profiled(folder: Path) -> Iterator[None]:
 
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
-    options, for_server = _options()
+    options = parse(sys.argv[1:])
     tiny = options.shape == "tiny"
     scale, warm_up = (1, 8) if tiny else (2, 64)
     workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), scale, warm_up)
     model = build_random_checkpoint(options.work) if tiny else true_shapes.build(options.shape, options.work)
     clips = make_clips(options.work / f"clips-{scale}", options.clips, scale)
     large = make_large_clips(options.work / "clips-large", options.large)
-    scratch, caches = (options.work / name for name in ("scratch", "caches"))
+    scratch, caches = (options.work / name for name in ("scratch", f"caches-{options.name}"))
     scratch.mkdir(exist_ok=True)
     caches.mkdir(exist_ok=True)
     # The server may read below the folder for temporary files only.
@@ -230,15 +266,15 @@ def main() -> None:
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
     results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
     session = ReasonerSession(options.into, options.name, workload, results)
-    session.keep("options", for_server)
+    session.keep("options", options.for_server)
     engine: Any = VllmEngine()
     engine.caches = caches
-    with _changed(session, for_server):
+    with _changed(session, options.for_server):
         asyncio.run(session.run(engine, model, clips, large, options))
 
 
-def _options() -> tuple[argparse.Namespace, list[str]]:
-    """Return our options, and those of the server."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line; `for_server` are those behind `--`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner_gpu", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="2b")
     parser.add_argument("--work", type=Path, required=True)
@@ -248,8 +284,10 @@ def _options() -> tuple[argparse.Namespace, list[str]]:
         parser.add_argument(f"--{name}", type=int, default=default)
     for name in ("plain", "compare", "profile"):
         parser.add_argument(f"--{name}", action="store_true")
-    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    return parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    options.for_server = list(arguments[split + 1 :])
+    return options
 
 
 @contextmanager

@@ -1,7 +1,10 @@
 """`docs/benchmarks.md` says what was measured, and what was measured is what there is."""
 
+import importlib
 import json
 import math
+import re
+import shlex
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +18,9 @@ from benchmarks import (
     generator_page,
     headlines,
     page,
+    reasoner,
     reasoner_figures,
+    reasoner_gpu,
     reasoner_gpu_page,
     true_generator,
     true_shapes,
@@ -76,6 +81,36 @@ def test_clips_as_patches_were_measured_with_the_same_answers_and_no_slower() ->
     assert {found[name][step]["tokens"] for name in ("bf16", "fp8", "fp8-kv") for step in ("ready 0",)} == {256.0}
     text = reasoner_gpu_page.text()
     assert text.count("**not met**") == 4, "of the goals for FP8, raw vLLM, few cores and a process for each clip"
+
+
+def test_agreement_counts_tokens_until_the_first_that_differs() -> None:
+    exact = [[("a", -1.0), ("b", -1.0), ("c", -1.0)], [("d", -2.0), ("e", -1.0), ("f", -1.0)]]
+    other = [[("a", -1.5), ("b", -1.0), ("c", -2.0)], [("d", -2.25), ("x", -1.0), ("f", -1.0)]]
+    assert reasoner_gpu.agreement(other, exact) == {
+        "compared": 2, "sameAnswers": 1, "sameTokens": 2.0, "sameFirstToken": 2, "largestDifference": 0.5,
+    }  # fmt: skip
+    nothing = reasoner_gpu.agreement([[("x", -1.0)]], [[("a", -1.0)]])
+    assert (nothing["sameAnswers"], nothing["sameFirstToken"], nothing["largestDifference"]) == (0, 0, None)
+
+
+def test_answers_of_fp8_are_compared_with_the_exact_ones_of_the_same_file(tmp_path: Path) -> None:
+    into = tmp_path / "found.json"
+    results: dict[str, Any] = {}
+    for name, token in (("bf16", "a"), ("fp8", "b")):
+        session = reasoner_gpu.ReasonerSession(into, name, reasoner.TINY, results)
+        session.keep("answers", {"greedy": [[(token, -1.0)]]})
+        session.keep_agreement()
+    found = json.loads(into.read_text(encoding="utf-8"))
+    assert "agreement" not in found["bf16"] and found["fp8"]["agreement"]["sameAnswers"] == 0
+
+
+def test_every_command_of_the_page_has_the_options_that_its_program_takes() -> None:
+    commands = re.findall(r"^python -m (benchmarks\.\w+) (.*)$", page.text(), re.MULTILINE)
+    assert len(commands) >= 5
+    for program, arguments in commands:
+        importlib.import_module(program).parse(shlex.split(arguments))
+    with pytest.raises(SystemExit):
+        reasoner_gpu.parse(["--work", "w", "--into", "f", "--stedy", "1"])
 
 
 def test_the_true_shapes_have_the_published_number_of_parameters(tmp_path: Path) -> None:
