@@ -1,7 +1,9 @@
 """The jobs of the generator's benchmarks."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
@@ -44,16 +46,25 @@ NANO = GeneratorWorkload(
 )
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "t2v": {"mode": "t2v"},
+    "t2i": {"mode": "t2i"},
+    "i2v": {"mode": "i2v"},
+    "sound": {"mode": "t2v", "sound": True},
+}
+"""Kinds of jobs, with the parameters of their requests."""
+
+
 def words(workload: GeneratorWorkload, which: str = "so") -> str:
     """Return filler of the length of a prompt. Prompts with different first words have separate cache entries."""
     return " ".join([which, *(f"w{number}" for number in range(workload.words))])
 
 
-def generation_for(workload: GeneratorWorkload, size: str) -> Generation:
-    """Return the generation as the plan function settles it."""
+def generation_for(workload: GeneratorWorkload, size: str, kind: str = "t2v") -> Generation:
+    """Return the generation of a kind of `KINDS` as the plan function settles it."""
     width, height = (int(one) for one in size.split("x"))
     parameters = {
-        "mode": "t2v",
+        **KINDS[kind],
         "negative_prompt": words(workload, "not"),
         "width": width,
         "height": height,
@@ -63,7 +74,10 @@ def generation_for(workload: GeneratorWorkload, size: str) -> Generation:
         "guidance_scale": workload.guidance,
         "seed": workload.seed,
     }
+    if parameters["mode"] == "t2i":
+        del parameters["num_frames"], parameters["fps"]
     pipeline = pipeline_named(PIPELINE)
     assert pipeline is not None
+    medium: Medium | None = "image" if parameters["mode"] == "i2v" else None
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    return settle(read_generation_parameters(parameters), words(workload), pipeline, None, JOB_ID, serving)
+    return settle(read_generation_parameters(parameters), words(workload), pipeline, medium, JOB_ID, serving)

@@ -1,16 +1,18 @@
 """Benchmark of vLLM-Omni as it ships and in modes that are faster and change the result, on one GPU.
 
     python -m benchmarks.generator_modes [--shape tiny|nano] [--modes plain,seaCache,fp8,both] [--sizes WxH,...]
-                                         [--first] [--pauses N] [--work FOLDER] [--into FILE]
+                                         [--kinds t2v,t2i,i2v,sound] [--first] [--pauses N]
+                                         [--work FOLDER] [--into FILE]
 
 It runs with the lock of containers/omni: on one GPU with `--shape nano`, and on a CPU with the environment of `make
-test-omni` and the modes `plain` and `seaCache`. Each mode has a server of its own, which is loaded once. Its figures
-are written as soon as they are known.
+test-omni` and the modes `plain` and `seaCache`. The modes `tp2`, `cfg2` and `cfg2Hsdp` need two GPUs. Each mode has a
+server of its own, which is loaded once. Its figures are written as soon as they are known.
 
-For each size it makes one job, after another one that is not counted if `--first` asks for it. A whole job is its
-generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
-grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the GPU, as `nvidia-smi`
-reports them. `--pauses` runs so many jobs of the first size, two at a time, and takes the pauses between them.
+For each kind of job and each size it makes one job, after another one that is not counted if `--first` asks for it. A
+whole job is its generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that
+size with a little grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the
+first GPU, as `nvidia-smi` reports them. `--pauses` runs so many videos of the first size, two at a time, and takes the
+pauses between them.
 
 `fp8` is vLLM-Omni's own dynamic quantization of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first
 and last three steps, and needs NVIDIA's checkpoint; its time lies between the two.
@@ -36,12 +38,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from benchmarks import true_generator
-from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.generator_pause import pauses_between_jobs
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
+from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -53,10 +57,11 @@ SAMPLING_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class ServerMode:
-    """How a server is started: with SeaCache or without, and with more options of the command line."""
+    """How a server is started: with SeaCache or without, by which plan, and with more options of the command line."""
 
     sea_cache: bool = False
     options: Sequence[str] = ()
+    plan: ParallelPlan = field(default_factory=ParallelPlan)
 
 
 MODES = {
@@ -64,14 +69,19 @@ MODES = {
     "seaCache": ServerMode(sea_cache=True),
     "fp8": ServerMode(options=FP8),
     "both": ServerMode(sea_cache=True, options=FP8),
+    "tp2": ServerMode(plan=ParallelPlan(tp=2)),
+    "cfg2": ServerMode(plan=ParallelPlan(cfg=2)),
+    "cfg2Hsdp": ServerMode(plan=ParallelPlan(cfg=2), options=("--use-hsdp", "--hsdp-shard-size", "2")),
 }
+ON_ONE_GPU = ("plain", "seaCache", "fp8", "both")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_modes", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
-    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--modes", default=",".join(ON_ONE_GPU))
+    parser.add_argument("--kinds", default="t2v", help=f"some of {','.join(KINDS)}")
     parser.add_argument("--sizes", help="separated by commas; those of the shape's memory test by default")
     parser.add_argument("--first", action="store_true", help="make a job before each that is counted")
     parser.add_argument("--pauses", type=int, default=0)
@@ -93,7 +103,7 @@ def main() -> None:
         model = true_generator.build(workload.shape, work / "models")
         results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for size in sizes}
         for mode in options.modes.split(","):
-            measured = measure(model, MODES[mode], workload, sizes, options.first, options.pauses, work)
+            measured = measure(model, MODES[mode], workload, options.kinds.split(","), sizes, options, work)
             results["engine"] = measured.pop("engine")
             results["modes"][mode] = measured
             into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
@@ -104,32 +114,46 @@ def measure(
     model: Path,
     mode: ServerMode,
     workload: GeneratorWorkload,
+    kinds: Sequence[str],
     sizes: Sequence[str],
-    first: bool,
-    pauses: int,
+    options: argparse.Namespace,
     work: Path,
 ) -> dict[str, Any]:
-    """Start a server in a mode, and return the figures of each size."""
+    """Start a server in a mode, and return the figures of each kind of job and size."""
     engine: Any = create_engine("vllm-omni")
-    engine.guardrails, engine.lossy = False, ("seaCache",) if mode.sea_cache else ()
+    engine.guardrails, engine.lossy, engine.plan = False, ("seaCache",) if mode.sea_cache else (), mode.plan
     began = time.monotonic()
     with _more_options(mode.options):
         engine.load(model)
     try:
         loaded = time.monotonic() - began
-        figures = {size: _job_figures(engine, workload, size, first, work) for size in sizes}
-        between = pauses_between_jobs(engine, workload, sizes[0], pauses, work) if pauses else {}
-        return {"engine": engine.name, "loadedSeconds": round(loaded, 1), "sizes": figures, **between}
+        figures = {
+            kind: {size: _job_figures(engine, workload, kind, size, options.first, work) for size in sizes}
+            for kind in kinds
+        }
+        between = pauses_between_jobs(engine, workload, sizes[0], options.pauses, work) if options.pauses else {}
+        return {"engine": engine.name, "loadedSeconds": round(loaded, 1), "kinds": figures, **between}
     finally:
         engine.close()
 
 
-def _job_figures(engine: Any, workload: GeneratorWorkload, size: str, first: bool, work: Path) -> dict[str, Any]:
+def _job_figures(
+    engine: Any, workload: GeneratorWorkload, kind: str, size: str, first: bool, work: Path
+) -> dict[str, Any]:
+    job = generation_for(workload, size, kind)
     for _ in range(1 + first):
         with tempfile.TemporaryDirectory(dir=work) as folder, _GpuMemory() as memory:
-            files = GenerationFiles(None, {})
-            output = asyncio.run(engine.generate(generation_for(workload, size), files, Path(folder)))
+            files = GenerationFiles(_picture(size, Path(folder)) if job.mode == "i2v" else None, {})
+            output = asyncio.run(engine.generate(job, files, Path(folder)))
     return {"seconds": output.timings, "peakMiB": memory.peak}
+
+
+def _picture(size: str, folder: Path) -> Path:
+    """Write a picture of the size from which a video begins."""
+    width, height = (int(side) for side in size.split("x"))
+    path = folder / "first.png"
+    Image.linear_gradient("L").resize((width, height)).convert("RGB").save(path)
+    return path
 
 
 def encoding_seconds(size: str, frames: int, work: Path) -> float:

@@ -18,8 +18,16 @@ _NVIDIA = {
     "NIM, FP8": ("5.35", "46.08", "173.20"),
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
 }
-_COMMAND = "python -m benchmarks.generator_modes --shape nano --first --pauses 4 --work FOLDER --into FILE"
-_NAMES = {"plain": "as it ships", "seaCache": "`seaCache`", "fp8": "FP8", "both": "FP8 and `seaCache`"}
+_KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
+_NAMES = {
+    "plain": "as it ships",
+    "seaCache": "`seaCache`",
+    "fp8": "FP8",
+    "both": "FP8 and `seaCache`",
+    "tp2": "tp 2",
+    "cfg2": "cfg 2",
+    "cfg2Hsdp": "cfg 2 with HSDP",
+}
 
 
 def text() -> str:
@@ -30,7 +38,7 @@ def text() -> str:
 
 {_about(results)}
 
-| size, mode | generation | encoding | whole job | peak | loaded in |
+| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|
 {_rows(results)}
 
@@ -47,28 +55,33 @@ def text() -> str:
 |---|---|---|
 {_goals(results)}
 
-Where the time goes was not profiled with these versions. Images, videos from images, sound and two GPUs were not
-measured with them. Cosmos Framework and PhyAI were never run on a GPU.
+Where the time goes was not profiled with these versions. Not measured with them: {_unmeasured(results)}.
+Cosmos Framework and PhyAI were never run on a GPU. The second command needs two GPUs, and a file of its own:
 
 ```
-{_COMMAND}
+python -m benchmarks.generator_modes --shape nano --first --pauses 4 --kinds t2v,t2i,i2v,sound --work FOLDER --into FILE
+python -m benchmarks.generator_modes --shape nano --first --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE2
 ```
 
 """
 
 
-def whole_seconds(results: dict[str, Any], mode: str, size: str) -> float | None:
-    """Return the seconds of generation and encoding; None if the size was not measured in this mode."""
-    job = results["modes"].get(mode, {}).get("sizes", {}).get(size)
-    if job is None:
-        return None
-    return float(job["seconds"]["generate"] + results["encodingSeconds"].get(size, job["seconds"]["write"]))
+def _job(results: dict[str, Any], mode: str, size: str) -> tuple[float, float] | None:
+    """Return the seconds of generating a video from text, and of encoding it; None if they were not measured."""
+    job = results["modes"].get(mode, {}).get("kinds", {}).get("t2v", {}).get(size)
+    return None if job is None else _seconds(results, "t2v", size, job)
+
+
+def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any]) -> tuple[float, float]:
+    """Return the seconds of generation and of encoding: of a drawn clip if one was encoded, and of an image its own."""
+    own = job["seconds"]["write"]
+    return job["seconds"]["generate"], own if kind == "t2i" else results["encodingSeconds"].get(size, own)
 
 
 def _about(results: dict[str, Any]) -> str:
     return textwrap.fill(
         f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
-        "lock of the image has them: random weights in Cosmos3-Nano's true shape, text to video, "
+        "lock of the image has them: random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
         "our engine.",
         118,
@@ -88,26 +101,33 @@ def _encoding(results: dict[str, Any]) -> str:
 def _rows(results: dict[str, Any]) -> str:
     rows = []
     for mode, measured in results["modes"].items():
-        for size, job in measured["sizes"].items():
-            generation, whole = job["seconds"]["generate"], whole_seconds(results, mode, size)
-            assert whole is not None
-            peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
-            seconds = " | ".join(f"{part:.2f} s" for part in (generation, whole - generation, whole))
-            rows.append(f"| {size}, {_NAMES[mode]} | {seconds} | {peak} | {measured['loadedSeconds']:.0f} s |")
+        for kind, jobs in measured["kinds"].items():
+            for size, job in jobs.items():
+                generation, encoding = _seconds(results, kind, size, job)
+                peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
+                rows.append(
+                    f"| `{kind}`, {size}, {_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
+                    f"{generation + encoding:.2f} s | {peak} | {measured['loadedSeconds']:.0f} s |"
+                )
     return "\n".join(rows)
 
 
 def _goals(results: dict[str, Any]) -> str:
     rows = []
     for size, goal in EXACT.items():
-        whole = whole_seconds(results, "plain", size)
-        rows.append(_goal(f"{size}, exact, generation and encoding: at most {goal:g} s", whole, goal))
+        job = _job(results, "plain", size)
+        rows.append(_goal(f"{size}, exact, generation and encoding: at most {goal:g} s", job and sum(job), goal))
     for size, goal in LOSSY.items():
-        job = results["modes"].get("fp8", {}).get("sizes", {}).get(size)
-        rows.append(_goal(f"{size}, FP8: at most {goal:g} s", job and job["seconds"]["generate"], goal))
+        job = _job(results, "fp8", size)
+        rows.append(_goal(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
     pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
     rows.append(_goal(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
     return "\n".join(rows)
+
+
+def _unmeasured(results: dict[str, Any]) -> str:
+    measured = {kind for mode in results["modes"].values() for kind in mode["kinds"]}
+    return ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), "two GPUs"])
 
 
 def _goal(name: str, seconds: float | None, goal: float) -> str:

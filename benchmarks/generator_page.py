@@ -37,11 +37,7 @@ _READING = 46
 _DIFFUSERS = {"320x192": 9.0, "832x480": 68.0}
 """The same table's, for Diffusers."""
 
-_COMMAND = """```
-python -m benchmarks.generator --shape nano
-```
-
-Where a size has fewer rows, the others were left out of its call, with `--sizes` and `--only`."""
+_COMMAND = "python -m benchmarks.generator --shape nano"
 
 
 def text() -> str:
@@ -52,7 +48,9 @@ def text() -> str:
 Not measured yet with the PyTorch of the image. [Decision 041](decisions/041-diffusers-made-fast.md) tells what its
 optimizations gained with an earlier one. To measure on a machine with a GPU:
 
+```
 {_COMMAND}
+```
 """
     results = json.loads(RESULT.read_text(encoding="utf-8"))
     return f"""## Diffusers on a GPU
@@ -62,7 +60,11 @@ The prompts have {" and ".join(f"{one:,}" for one in results["workload"]["prompt
 row adds an optimization to those of the rows above.
 
 {"".join(_size(size, results) for size in LEAST if size in results.get("sizes", {}))}\
-{_lossy(results.get("sizes", {}))}{_kernels(results)}{_start(results)}{_memory(results)}{_COMMAND}
+{_lossy(results.get("sizes", {}))}{_kernels(results)}{_start(results)}{_memory(results)}```
+{_COMMAND}
+```
+
+Where a size has fewer rows, the others were left out of its call, with `--sizes` and `--only`.
 """
 
 

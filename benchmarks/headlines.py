@@ -50,7 +50,7 @@ def _reasoner() -> str:
 
 def _generator() -> str:
     results = json.loads(generator_modes_page.RESULT.read_text(encoding="utf-8"))
-    sizes = results["modes"]["plain"]["sizes"].items()
+    sizes = results["modes"]["plain"]["kinds"]["t2v"].items()
     seconds = ", ".join(f"{job['seconds']['generate']:.1f} s at {size}" for size, job in sizes)
     return (
         f"| generator, the shape of Cosmos3-Nano with random weights, {results['frames']} frames, one H100, "

@@ -171,7 +171,7 @@ def _started(seconds: float) -> dict[str, Any]:
 def _modes(generation: float, fp8: float, pause: float, encoding: float) -> dict[str, Any]:
     def mode(seconds: float) -> dict[str, Any]:
         sizes = {"320x192": {"seconds": {"generate": seconds, "write": 9.0}, "peakMiB": 40960}}
-        return {"loadedSeconds": 60.0, "sizes": sizes, "secondsBetweenLastAndFirstStep": [0.1, pause]}
+        return {"loadedSeconds": 60.0, "kinds": {"t2v": sizes}, "secondsBetweenLastAndFirstStep": [0.1, pause]}
 
     return {
         **dict.fromkeys(("machine", "day", "engine", "torch"), "x"),
@@ -193,7 +193,10 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     goals = len(generator_modes_page.EXACT) + len(generator_modes_page.LOSSY) + 1
     assert (text.count("| met |"), text.count("| **not met** |")) == (met, goals - met)
     assert "| 832x480, FP8: at most 25 s | not measured | **not met** |" in text
-    assert f"| 320x192, as it ships | 6.00 s | {encoding:.2f} s | {6 + encoding:.2f} s | 40.0 GiB | 60 s |" in text
+    assert "Not measured with them: images, videos from images, sound, two GPUs.\n" in text
+    assert (
+        f"| `t2v`, 320x192, as it ships | 6.00 s | {encoding:.2f} s | {6 + encoding:.2f} s | 40.0 GiB | 60 s |" in text
+    )
 
 
 @pytest.mark.parametrize(

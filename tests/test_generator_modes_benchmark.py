@@ -3,13 +3,18 @@
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.generator_modes import FP8, MODES, _more_options, encoding_seconds
+import pytest
+
+from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, _more_options, encoding_seconds
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 
 
-def command(sea_cache: bool = False) -> list[str]:
-    return OmniPlan(ParallelPlan(), 1, guardrails=False, sea_cache=sea_cache).command(Path("/models"), Path("/tmp/s"))
+def command(sea_cache: bool = False, plan: ParallelPlan | None = None) -> list[str]:
+    return OmniPlan(plan or ParallelPlan(), 1, guardrails=False, sea_cache=sea_cache).command(
+        Path("/models"), Path("/tmp/s")
+    )
 
 
 def test_more_options_are_those_of_the_mode_and_end_with_it() -> None:
@@ -18,6 +23,32 @@ def test_more_options_are_those_of_the_mode_and_end_with_it() -> None:
         pairs = dict(pairwise(command(MODES["both"].sea_cache)))
     assert pairs["--cache-backend"] == "sea_cache" and pairs[FP8[0]] == FP8[1]
     assert command() == plain and not MODES["plain"].options
+
+
+@pytest.mark.parametrize(
+    ("mode", "flags"),
+    [
+        ("tp2", {"--tensor-parallel-size": "2"}),
+        ("cfg2", {"--cfg-parallel-size": "2"}),
+        ("cfg2Hsdp", {"--cfg-parallel-size": "2", "--hsdp-shard-size": "2"}),
+    ],
+)
+def test_a_mode_of_two_gpus_shares_each_job_between_them(mode: str, flags: dict[str, str]) -> None:
+    one = MODES[mode]
+    with _more_options(one.options):
+        pairs = dict(pairwise(command(plan=one.plan)))
+    assert flags.items() <= pairs.items() and one.plan.gpus == 2 and mode not in ON_ONE_GPU
+    assert ("--use-hsdp" in pairs) == (mode == "cfg2Hsdp")
+
+
+@pytest.mark.parametrize("workload", [TINY, NANO], ids=lambda one: one.shape)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_job_is_admitted_in_each_size(kind: str, workload: GeneratorWorkload) -> None:
+    for size in workload.memory_sizes:
+        job = generation_for(workload, size, kind)
+        assert job.size is not None and str(job.size) == size and job.steps == workload.steps
+        assert (job.mode, job.sound) == (KINDS[kind]["mode"], kind == "sound")
+        assert job.num_frames == (1 if kind == "t2i" else workload.frames)
 
 
 def test_encoding_is_measured_with_a_clip_of_the_size(tmp_path: Path) -> None:
