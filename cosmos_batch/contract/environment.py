@@ -210,6 +210,12 @@ class DeadLetterEnvironment(Environment):
     state_table: str
 
 
+class CloseQueueEnvironment(Environment):
+    """The environment of the function `lambdas/handlers/close_queue.py`."""
+
+    state_table: str
+
+
 class WorkerEnvironment(Environment):
     """The environment of a worker's container. Batch adds `AWS_BATCH_JOB_ID`."""
 

@@ -1,10 +1,14 @@
-"""The functions that jobs pass through: `upload`, `plan` and `report`, and `dead_letter` for jobs that never end."""
+"""The functions that jobs pass through: `upload`, `plan` and `report`.
+
+`dead_letter` and `close_queue` end jobs that no worker will do.
+"""
 
 import hashlib
 import json
 from collections.abc import Sequence
 
-from aws_cdk import Aws, Duration, Stack
+from aws_cdk import Aws, CustomResource, Duration, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
@@ -12,6 +16,7 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.environment import (
+    CloseQueueEnvironment,
     DeadLetterEnvironment,
     PipelineRef,
     PlanEnvironment,
@@ -27,7 +32,8 @@ from infra.constructs.pipeline import PipelineResources, allow_parameters
 from infra.constructs.vams import allow_run_errors, allow_vams_callback
 from infra.stacks.storage import StorageStack
 
-TIMEOUT = Duration.minutes(1)  # the timeout of each of these functions
+TIMEOUT = Duration.minutes(1)  # the timeout of each of these functions but `close_queue`
+CLOSE_TIMEOUT = Duration.minutes(15)
 
 
 def create_plan(
@@ -98,6 +104,42 @@ def create_dead_letter(
             event_sources.SqsEventSource(pipeline.queue.dead_letters, batch_size=10, report_batch_item_failures=True)
         )
     return dead_letter
+
+
+def create_close_queue(
+    functions: Functions, storage: StorageStack, pipelines: Sequence[PipelineResources], machine: sfn.StateMachine
+) -> lambda_.Function:
+    """Create `close_queue`, which answers the callers of the jobs in the queue of a pipeline that is removed.
+
+    Its rights on a queue are in the queue's own policy, which CloudFormation deletes after the custom resource. In the
+    policy of its role they would be gone by then: CloudFormation changes resources before it deletes any.
+    """
+    environment = CloseQueueEnvironment(state_table=storage.table.table_name)
+    close_queue = functions.create("close_queue", environment, CLOSE_TIMEOUT)
+    storage.table.grant_calls(close_queue, "GetItem", "Query", "UpdateItem")
+    jobs = f"arn:{Aws.PARTITION}:batch:{Aws.REGION}:{Aws.ACCOUNT_ID}:job/*"
+    allow(close_queue, ["batch:TerminateJob"], [jobs])
+    allow(close_queue, ["states:SendTaskFailure"], [machine.state_machine_arn])
+    allow_shard_answers(close_queue, machine)
+    for pipeline in pipelines:
+        queue = pipeline.queue.queue
+        queue.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[close_queue.grant_principal],
+                actions=["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage"],
+                resources=[queue.queue_arn],
+            )
+        )
+        closing = CustomResource(
+            pipeline,
+            "Closing",
+            resource_type="Custom::QueueClosing",
+            service_token=close_queue.function_arn,
+            service_timeout=CLOSE_TIMEOUT.plus(Duration.minutes(1)),
+            properties={"Pipeline": pipeline.id, "QueueUrl": queue.queue_url},
+        )
+        closing.node.add_dependency(queue)
+    return close_queue
 
 
 def create_upload(

@@ -14,6 +14,7 @@ from infra.constructs.functions import Functions
 from infra.constructs.gpu_hosts import GpuHosts
 from infra.constructs.job_functions import (
     TIMEOUT,
+    create_close_queue,
     create_dead_letter,
     create_plan,
     create_report,
@@ -74,6 +75,7 @@ class PipelinesStack(Stack):
         }
         Scaling(self, "Scaling", functions, settings.scaling, pipelines, nudges, storage, workflow.machine)
         create_dead_letter(functions, storage, pipelines, workflow.machine)
+        create_close_queue(functions, storage, pipelines, workflow.machine)
         if storage.assets.triggering and pipelines:
             intake = self._queue_uploads(storage)
             self.undelivered["upload"] = intake.undelivered

@@ -8,7 +8,8 @@ from typing import Any
 from cosmos_batch.contract import metrics
 from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from cosmos_batch.state import PipelineRow, Workers
-from lambdas.clients import client, state_table
+from lambdas.clients import state_table
+from lambdas.job_queues import count_jobs
 from lambdas.log import log, log_fault
 from lambdas.metrics import measure
 from lambdas.reporting.refusal import refuse_queue
@@ -34,13 +35,6 @@ from lambdas.scaling.worker_count import (
     workers_to_retire,
 )
 from lambdas.sqs_records import Record
-
-# The queue attributes that together count the jobs of a queue: waiting, received by a worker, and delayed.
-_COUNTS = (
-    "ApproximateNumberOfMessages",
-    "ApproximateNumberOfMessagesNotVisible",
-    "ApproximateNumberOfMessagesDelayed",
-)
 
 
 def scale_pipelines(
@@ -192,9 +186,3 @@ class PipelineScaler:
         table = state_table(self._environment.state_table)
         if refuse_queue(self._pipeline.queue_url, breaker.reason, table):
             nudge_to_look(self._environment.nudge_queue_url, self._pipeline.id)
-
-
-def count_jobs(queue_url: str) -> int:
-    """Return about how many jobs a queue holds, those that workers have received included."""
-    answer = client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=list(_COUNTS))
-    return sum(int(answer["Attributes"][name]) for name in _COUNTS)

@@ -36,7 +36,7 @@ WORKERS = [f"{pipeline}Worker" for pipeline in PIPELINES]
 VAMS = [f"FunctionsVams{pipeline}" for pipeline in PIPELINES]
 CONSUMERS = ["FunctionsDeadLetter", "FunctionsFinishRun", "FunctionsReport", "FunctionsScale", "FunctionsUpload"]
 RUNS = ["FunctionsCollect", "FunctionsFeed", "FunctionsFinishRun", "FunctionsPrepareRun"]
-TRACED = [*CONSUMERS, "FunctionsPlan", *VAMS, *RUNS]
+TRACED = [*CONSUMERS, "FunctionsCloseQueue", "FunctionsPlan", *VAMS, *RUNS]
 TRACE = ["xray:puttelemetryrecords", "xray:puttracesegments"]
 LOG = ["logs:createlogstream", "logs:putlogevents"]
 PULL = ["ecr:batchchecklayeravailability", "ecr:batchgetimage", "ecr:getdownloadurlforlayer"]
@@ -105,6 +105,14 @@ UNUSED = [
         ["FunctionsDeadLetter"],
         ["dynamodb:getitem", "dynamodb:updateitem", "states:sendtaskfailure", "states:sendtasksuccess"],
         "no flow here makes a dead letter: tests/lambdas/reporting/test_dead_letters.py",
+    ),
+    Unused(
+        ["FunctionsCloseQueue"],
+        [
+            *("batch:terminatejob", "dynamodb:getitem", "dynamodb:query", "dynamodb:updateitem"),
+            *("states:sendtaskfailure", "states:sendtasksuccess"),
+        ],
+        "no flow here removes a pipeline: test_removed_pipeline.py",
     ),
     Unused(
         VAMS,

@@ -22,6 +22,7 @@ MODELS = {
     "report": environment.ReportEnvironment,
     "scale": environment.ScaleEnvironment,
     "dead_letter": environment.DeadLetterEnvironment,
+    "close_queue": environment.CloseQueueEnvironment,
     "vams": environment.VamsEnvironment,
     "prepare_run": environment.PrepareRunEnvironment,
     "feed": environment.FeedEnvironment,

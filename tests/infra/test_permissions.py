@@ -58,6 +58,10 @@ ACTIONS = {
     "FunctionsDeadLetter": LOG
     | CONSUME
     | {"dynamodb:GetItem", "dynamodb:UpdateItem", "states:SendTaskFailure", "states:SendTaskSuccess"},
+    # Its rights on a queue are in the queue's policy.
+    "FunctionsCloseQueue": LOG
+    | {"batch:TerminateJob", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}
+    | {"states:SendTaskFailure", "states:SendTaskSuccess"},
     "FunctionsPrepareRun": LOG
     | {"s3:ListBucket", "s3:GetObject", "s3:PutObject", "ssm:GetParameters"}
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},

@@ -61,6 +61,26 @@ def test_dead_letters_of_every_pipeline_are_answered(assembly: Assembly) -> None
     )
 
 
+def test_the_jobs_of_a_pipeline_are_ended_before_its_queue_and_the_right_to_do_so_are_deleted(
+    assembly: Assembly,
+) -> None:
+    """CloudFormation deletes a resource before those on which it depends."""
+    resources = assembly.templates["Pipelines"]["Resources"].values()
+    closings = [resource for resource in resources if resource["Type"] == "Custom::QueueClosing"]
+    policies = assembly.resources("Pipelines", "SQS::QueuePolicy")
+    assert {closing["Properties"]["Pipeline"] for closing in closings} == set(PIPELINES)
+    for closing in closings:
+        queue = closing["Properties"]["QueueUrl"]["Ref"]
+        assert queue in closing["DependsOn"] and "JobsQueue" in queue
+        [policy] = [name for name, rest in policies.items() if rest["Properties"]["Queues"] == [{"Ref": queue}]]
+        assert policy in closing["DependsOn"]
+        statements = policies[policy]["Properties"]["PolicyDocument"]["Statement"]
+        [right] = [statement for statement in statements if statement["Effect"] == "Allow"]
+        assert "FunctionsCloseQueueRole" in json.dumps(right["Principal"])
+        assert set(right["Action"]) == {"sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage"}
+        assert right["Resource"] == {"Fn::GetAtt": [queue, "Arn"]}
+
+
 def test_uploads_wait_in_a_queue_that_a_burst_cannot_overrun(assembly: Assembly) -> None:
     source = source_of(assembly, "Upload")
     queue = queues(assembly)[source["EventSourceArn"]["Fn::GetAtt"][0]]

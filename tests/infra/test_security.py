@@ -226,5 +226,5 @@ def test_cfn_lint_finds_nothing_in_an_example(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_is_far_from_cloudformations_limits(name: str) -> None:
     for stack, template in example(name).templates.items():
-        assert len(template["Resources"]) <= 400, stack  # of 500
+        assert len(template["Resources"]) <= 420, stack  # of 500
         assert len(json.dumps(template)) <= 800_000, stack  # of 1,000,000

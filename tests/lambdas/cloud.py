@@ -5,12 +5,13 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import boto3
 from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import (
+    CloseQueueEnvironment,
     CollectEnvironment,
     DeadLetterEnvironment,
     DeployedCompute,
@@ -54,6 +55,13 @@ def sqs_batch(*bodies: object) -> dict[str, Any]:
     [record] = event("sqs")["Records"]
     texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
     return {"Records": [{**record, "messageId": f"m{number}", "body": text} for number, text in enumerate(texts)]}
+
+
+class ResponseUrl(NamedTuple):
+    """A URL at which CloudFormation waits for the answer to a request, and the answers that were put to it."""
+
+    url: str
+    answers: list[dict[str, Any]]
 
 
 class FakeTokens:
@@ -239,6 +247,7 @@ class Cloud:
             FinishRunEnvironment(state_table=TABLE, state_bucket=STATE_BUCKET, callback_role_arn=callback_role),
             ReportEnvironment(state_table=TABLE, callback_role_arn=callback_role),
             DeadLetterEnvironment(state_table=TABLE),
+            CloseQueueEnvironment(state_table=TABLE),
             VamsEnvironment(
                 state_machine_arn=self.machine,
                 state_table=TABLE,

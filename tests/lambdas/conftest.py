@@ -1,6 +1,9 @@
 """Fixtures: a new cloud for each test, and functions without cached clients and settings."""
 
+import json
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
@@ -9,10 +12,22 @@ from moto import mock_aws
 
 from cosmos_batch.contract.environment import Environment
 from lambdas import clients
-from lambdas.handlers import collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams
-from tests.lambdas.cloud import Cloud
+from lambdas.handlers import (
+    close_queue,
+    collect,
+    dead_letter,
+    feed,
+    finish_run,
+    plan,
+    prepare_run,
+    report,
+    scale,
+    upload,
+    vams,
+)
+from tests.lambdas.cloud import Cloud, ResponseUrl
 
-FUNCTIONS = (collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams)
+FUNCTIONS = (close_queue, collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams)
 
 
 @pytest.fixture
@@ -43,3 +58,23 @@ def configure(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 def lines(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
     """Return a function that returns what the functions have logged since its last call."""
     return lambda: capsys.readouterr().out
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[ResponseUrl]:
+    """Yield a ResponseURL, and the list of the answers that were put to it."""
+    answers: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            assert self.headers["Content-Type"] == ""  # CloudFormation signs the URL without one
+            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield ResponseUrl(f"http://127.0.0.1:{server.server_port}/signed?a=b", answers)
+        server.shutdown()

@@ -12,7 +12,7 @@ import lambdas
 FOLDER = Path(lambdas.__file__).parent
 OURS = ("lambdas", "cosmos_batch.catalogue", "cosmos_batch.contract", "cosmos_batch.planning", "cosmos_batch.state")
 ALLOWED = (*OURS, "boto3", "botocore", "pydantic")
-FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter", "register_vams")
+FUNCTIONS = ("upload", "vams", "plan", "report", "scale", "dead_letter", "close_queue", "register_vams")
 QUICK = {
     "lambdas",
     "cosmos_batch",

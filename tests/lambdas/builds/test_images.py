@@ -1,9 +1,6 @@
 """`image_build` starts a build at CloudFormation's request, and answers the request when the build ends."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -55,26 +52,6 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(images, "client", lambda service: fakes)
     return fakes
-
-
-@pytest.fixture
-def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield a ResponseURL, and the list of the answers that were put to it."""
-    answers: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            assert self.headers["Content-Type"] == ""  # CloudFormation signs the URL without one
-            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/signed?a=b", answers
-        server.shutdown()
 
 
 def request_of(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:

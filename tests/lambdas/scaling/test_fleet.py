@@ -14,8 +14,8 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
 from lambdas.handlers import scale
+from lambdas.job_queues import count_jobs
 from lambdas.scaling.fleet import FleetWorker
-from lambdas.scaling.scale import count_jobs
 from lambdas.scaling.vcpu_shares import VCpuShare, workers_to_take_back, workers_with_room
 from lambdas.scaling.worker_count import workers_to_retire
 from tests.lambdas.cloud import LARGE, SMALL, Cloud

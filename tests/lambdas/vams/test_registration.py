@@ -2,9 +2,7 @@
 
 import io
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.handlers import register_vams
 from lambdas.vams import registration
-from tests.lambdas.cloud import event
+from tests.lambdas.cloud import ResponseUrl, event
 
 ID = "vams-import/cosmos-reason2-2b"
 
@@ -42,30 +40,9 @@ def vams(monkeypatch: pytest.MonkeyPatch) -> ImportFunction:
     return function
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    """Provide a ResponseURL; what is put to it is appended to `answers`."""
-    answers.clear()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/signed"
-        server.shutdown()
-
-
-answers: list[dict[str, Any]] = []
-
-
-def ask(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
+def ask(cloudformation: ResponseUrl, request_type: str = "Create", **more: Any) -> dict[str, Any]:
     """Send a request as CloudFormation does; returns the answer."""
+    url, answers = cloudformation
     register_vams.handler(
         {**event("cloudformation_vams"), "RequestType": request_type, "ResponseURL": url, **more}, None
     )
@@ -73,9 +50,9 @@ def ask(url: str, request_type: str = "Create", **more: Any) -> dict[str, Any]:
     return answer
 
 
-def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, url: str) -> None:
+def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     request = event("cloudformation_vams")
-    answer = ask(url)
+    answer = ask(cloudformation)
     assert vams.requests == [
         {
             "RequestType": "Create",
@@ -96,24 +73,26 @@ def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, url: str) -> N
     }
 
 
-def test_an_update_brings_what_was_before(vams: ImportFunction, url: str) -> None:
+def test_an_update_brings_what_was_before(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     old = {"Import": {"pipelineId": "cosmos-reason2-2b", "workflowId": "old"}}
-    answer = ask(url, "Update", PhysicalResourceId=ID, OldResourceProperties=old)
+    answer = ask(cloudformation, "Update", PhysicalResourceId=ID, OldResourceProperties=old)
     [request] = vams.requests
     assert (request["RequestType"], request["OldResourceProperties"]) == ("Update", old["Import"])
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", ID)
 
 
-def test_another_vams_is_another_registration(vams: ImportFunction, url: str) -> None:
+def test_another_vams_is_another_registration(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     """CloudFormation receives a new id, and deletes the old one at the old VAMS."""
-    answer = ask(url, "Update", PhysicalResourceId="old-vams/cosmos-reason2-2b", OldResourceProperties={"Import": {}})
+    answer = ask(
+        cloudformation, "Update", PhysicalResourceId="old-vams/cosmos-reason2-2b", OldResourceProperties={"Import": {}}
+    )
     [request] = vams.requests
     assert request["RequestType"] == "Create" and "OldResourceProperties" not in request
     assert answer["PhysicalResourceId"] == ID
 
 
-def test_a_deletion_is_reported(vams: ImportFunction, url: str) -> None:
-    answer = ask(url, "Delete", PhysicalResourceId=ID)
+def test_a_deletion_is_reported(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
+    answer = ask(cloudformation, "Delete", PhysicalResourceId=ID)
     [request] = vams.requests
     assert (request["RequestType"], request["PhysicalResourceId"]) == ("Delete", ID)
     assert answer["Status"] == "SUCCESS"
@@ -131,10 +110,10 @@ IN_USE = "Failed to delete pipeline cosmos-reason2-2b: It is currently used by w
     ids=["2.5", "2.6"],
 )
 def test_what_a_deletion_leaves_in_vams_is_reported(
-    vams: ImportFunction, url: str, lines: Callable[[], str], says: object
+    vams: ImportFunction, cloudformation: ResponseUrl, lines: Callable[[], str], says: object
 ) -> None:
     vams.says = says
-    assert ask(url, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS", "VAMS never stops a deletion"
+    assert ask(cloudformation, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS", "VAMS never stops a deletion"
     [warning] = [line for line in map(json.loads, lines().splitlines()) if line.get("level") == "WARNING"]
     assert warning["warnings"] == IN_USE and warning["pipeline"] == "cosmos-reason2-2b"
     assert "Delete in VAMS" in warning["remedy"]
@@ -142,10 +121,10 @@ def test_what_a_deletion_leaves_in_vams_is_reported(
 
 @pytest.mark.parametrize("says", [{"statusCode": 200, "body": '{"status": "SUCCESS"}'}, {"Data": {}}, {"Data": None}])
 def test_a_deletion_that_leaves_nothing_warns_of_nothing(
-    vams: ImportFunction, url: str, lines: Callable[[], str], says: object
+    vams: ImportFunction, cloudformation: ResponseUrl, lines: Callable[[], str], says: object
 ) -> None:
     vams.says = says
-    ask(url, "Delete", PhysicalResourceId=ID)
+    ask(cloudformation, "Delete", PhysicalResourceId=ID)
     assert "WARNING" not in lines()
 
 
@@ -159,34 +138,34 @@ def test_a_deletion_that_leaves_nothing_warns_of_nothing(
     ],
 )
 def test_the_error_of_vams_is_the_reason_of_a_failed_deployment(
-    vams: ImportFunction, url: str, says: object, raises: bool, word: str
+    vams: ImportFunction, cloudformation: ResponseUrl, says: object, raises: bool, word: str
 ) -> None:
     vams.says, vams.raises = says, raises
-    answer = ask(url)
+    answer = ask(cloudformation)
     assert answer["Status"] == "FAILED"
     assert "vams-import" in answer["Reason"] and "cosmos-reason2-2b" in answer["Reason"] and word in answer["Reason"]
 
 
 @pytest.mark.parametrize("says", [{"statusCode": 200, "body": "{}"}, None, "done", b"", {"Data": {}}])
-def test_what_is_no_refusal_is_none(vams: ImportFunction, url: str, says: object) -> None:
+def test_what_is_no_refusal_is_none(vams: ImportFunction, cloudformation: ResponseUrl, says: object) -> None:
     vams.says = says
-    assert ask(url)["Status"] == "SUCCESS"
+    assert ask(cloudformation)["Status"] == "SUCCESS"
 
 
 NO_FUNCTION = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "Function not found"}}, "Invoke")
 
 
-def test_a_function_that_is_not_there_is_named(vams: ImportFunction, url: str) -> None:
+def test_a_function_that_is_not_there_is_named(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     vams.refusal = NO_FUNCTION
-    answer = ask(url)
+    answer = ask(cloudformation)
     assert answer["Status"] == "FAILED" and "Function not found" in answer["Reason"]
 
 
-def test_a_vams_that_is_gone_does_not_stop_a_deletion(vams: ImportFunction, url: str) -> None:
+def test_a_vams_that_is_gone_does_not_stop_a_deletion(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     vams.refusal = NO_FUNCTION
-    assert ask(url, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS"
+    assert ask(cloudformation, "Delete", PhysicalResourceId=ID)["Status"] == "SUCCESS"
 
 
-def test_a_long_reason_fits_into_an_answer(vams: ImportFunction, url: str) -> None:
+def test_a_long_reason_fits_into_an_answer(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     vams.says, vams.raises = {"errorMessage": "x" * 10_000}, True
-    assert len(json.dumps(ask(url))) < 4096
+    assert len(json.dumps(ask(cloudformation))) < 4096
