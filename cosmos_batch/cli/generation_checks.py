@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.generation_request import JSON, GenerationRequest
+from cosmos_batch.cli.input_checks import File
 from cosmos_batch.cli.own_cloud_checks import refuse_object
 from cosmos_batch.cli.request_checks import Problems, size_of
+from cosmos_batch.contract.generation.generation import Generation, Transfer
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.planning.generation.abilities import refuse_undistilled_engine
 from cosmos_batch.planning.generation.settling import settle
+from cosmos_batch.planning.generation.transfer import follow_controls
 
 # For a deployment that does not say how its pipelines are configured: what every engine refuses is refused.
 _UNKNOWN = Serving(engine="unknown:Engine", guardrails=True, max_resolution="720p", upsamples=True, plans={})
@@ -35,7 +39,24 @@ def refuse_unsettled(request: GenerationRequest, pipeline_id: str, serving: Serv
     """Raise Failure, with the words of the planning Lambda, where a pipeline that is configured so cannot make it."""
     pipeline = pipeline_named(pipeline_id)
     assert pipeline is not None, "deployments have the pipelines of the catalogue"
-    settle(request.parameters, request.prompt, pipeline, request.medium, "unsent", serving)
+    generation = settle(request.parameters, request.prompt, pipeline, request.medium, "unsent", serving)
+    if generation.transfer is not None:
+        _refuse_control_videos(generation, generation.transfer, request.input)
+
+
+def _refuse_control_videos(generation: Generation, transfer: Transfer, start: File | None) -> None:
+    """Raise Failure, with the words of the worker, where it could not follow the control videos on this machine.
+
+    A control without a video of its own is computed from the file to start from. Those in S3 are left to the worker.
+    """
+    from cosmos_batch.media import probe_control
+
+    names = {hint: control.path or str(start) for hint, control in transfer.controls.items()}
+    here = {hint: Path(name).expanduser() for hint, name in names.items() if not name.startswith("s3://")}
+    if here:
+        timelines = {hint: probe_control(hint, path).timeline for hint, path in here.items()}
+        frames = {hint: len(timeline.times) for hint, timeline in timelines.items()}
+        follow_controls(generation, frames, next(iter(timelines.values())).fps)
 
 
 def refuse_objects(deployment: Deployment, request: GenerationRequest) -> None:

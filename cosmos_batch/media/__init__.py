@@ -22,7 +22,7 @@ from cosmos_batch.media.images import read_image
 from cosmos_batch.media.output_checks import WantedVideo, check_actions, check_image, check_video
 from cosmos_batch.media.pixel_budget import PixelBudget
 from cosmos_batch.media.previews import write_contact_sheet, write_gif
-from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe, upright_size
+from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe, probe_control, upright_size
 from cosmos_batch.media.rewriting import rewrite_video
 from cosmos_batch.media.signatures import note_on_name
 from cosmos_batch.media.sound import Sound
@@ -50,6 +50,7 @@ __all__ = [
     "label_failures",
     "note_on_name",
     "probe",
+    "probe_control",
     "read_actions",
     "read_image",
     "rewrite_video",

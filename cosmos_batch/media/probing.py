@@ -7,8 +7,9 @@ from PIL import ExifTags, Image
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoding import decode, open_video, with_time_limit
-from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.errors import label_failures, unusable_file
 from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
@@ -50,6 +51,15 @@ def probe(path: Path) -> ImageInfo | VideoInfo:
     """
     file_format = _format_of(path)
     return _probe_image(path) if file_format.medium == "image" else _probe_video(path)
+
+
+def probe_control(name: str, path: Path) -> VideoInfo:
+    """Return what `probe` does of a control video. Raises Failure (InvalidInput) that begins with the control."""
+    with label_failures(f"controls.{name}: "):
+        info = probe(path)
+    if not isinstance(info, VideoInfo):
+        raise Failure("InvalidInput", f"controls.{name}: is an image; a video is needed.", "Name its video.")
+    return info
 
 
 def upright_size(path: Path) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def transfer_sample(folder: Path) -> Path:
     (folder / "assets" / "edge").mkdir(parents=True)
     (folder / "assets" / "negative_prompt.json").write_text(json.dumps(NEGATIVE_PROMPT))
     (folder / "assets" / "edge" / "prompt.json").write_text(json.dumps(STRUCTURED_PROMPT))
-    media_files.video(folder / "assets" / "edge" / "control_edge.mp4", frames=5)
+    media_files.video(folder / "assets" / "edge" / "control_edge.mp4", frames=121, width=64, height=48)
     path = folder / "specs" / "edge.json"
     path.write_text(json.dumps(TRANSFER_SAMPLE))
     return path

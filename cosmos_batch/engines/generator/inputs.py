@@ -22,6 +22,7 @@ from cosmos_batch.media import (
     image_at_size,
     label_failures,
     probe,
+    probe_control,
     upright_size,
 )
 from cosmos_batch.planning.generation.actions import refuse_rows
@@ -181,11 +182,7 @@ def _prepare_transfer(generation: Generation, files: GenerationFiles, check: Cal
 def _control_video(hint: Hint, path: Path | None) -> tuple[Path, VideoInfo]:
     if path is None:
         raise Failure("InvalidInput", f"controls.{hint}: has no video file.", "Name its video.")
-    with label_failures(f"controls.{hint}: "):
-        info = probe(path)
-    if not isinstance(info, VideoInfo):
-        raise Failure("InvalidInput", f"controls.{hint}: is an image; a video is needed.", "Name its video.")
-    return path, info
+    return path, probe_control(hint, path)
 
 
 def _signal(generation: Generation, hint: Hint, frame: np.ndarray, has_own_video: bool) -> np.ndarray:

@@ -29,6 +29,7 @@ from cosmos_batch.planning.configuration import load_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.planning.requests import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
+from tests.support import media_files
 from tests.support.generations import document_of, settled
 
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
@@ -49,9 +50,12 @@ def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Provide a folder with a file of each kind."""
-    for name in ("first.png", "clip.mp4", "depth.mp4", "moves.json", "notes.txt"):
+    """Provide a folder with a file of each kind. Of these, the content of videos alone is read before an upload."""
+    for name in ("first.png", "moves.json", "notes.txt"):
         (tmp_path / name).write_bytes(b"content")
+    (tmp_path / "fake.mp4").write_bytes(b"%PDF-1.7 and so on")
+    for name, frames in {"clip.mp4": 40, "depth.mp4": 40, "short.mp4": 3, "seg.mp4": 12}.items():
+        media_files.video(tmp_path / name, frames=frames, width=64, height=48)
     return tmp_path
 
 
@@ -377,6 +381,10 @@ REFUSED_BY_PLAN = [
     (["{}/first.png", "--condition-frames", "0"], "conditionFrames: has no meaning in mode i2v"),
     (["--width", "61", "--height", "61"], "61x61 are not multiples of 16"),
     (["{}/first.png", "--mode", "policy"], "domainName: is missing."),
+    (["--depth", "{}/short.mp4"], "controls: their numbers of frames are depth 3; 5 or more are needed."),
+    (["{}/clip.mp4", "--edge", "--seg", "{}/seg.mp4"], "the videos differ in their frames: edge 40, seg 12"),
+    (["--depth", "{}/clip.mp4", "--num-frames", "93"], "frames are depth 40; 93 are needed."),
+    (["--depth", "{}/fake.mp4"], "controls.depth: The content is"),
 ]
 
 
