@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import av
 import numpy as np
@@ -30,11 +29,6 @@ class DecodedParts:
     stretches: list[list[float]] = field(default_factory=lambda: [[0.0]])
     skipped: float = 0.0
 
-    def most_left_out(self, timeline: Timeline) -> int:
-        """Return how many frames in a row were not decoded, at most, within a stretch."""
-        places = [np.searchsorted(timeline.times, np.sort(stretch) - CLOCK_ROUNDING) for stretch in self.stretches]
-        return max((int(np.diff(place).max(initial=1)) - 1 for place in places), default=0)
-
     def seek(self, skipped: float) -> None:
         """Begin a new stretch, after `skipped` seconds of the sampled part that are not decoded.
 
@@ -56,20 +50,20 @@ class DecodedParts:
         Damage is noted between the sampled frames too, so that it does not depend on which frames were sampled.
         """
         notes = []
-        if gaps := [gap for stretch in self.stretches for gap in _gaps(stretch, timeline)]:
+        if gaps := self.gaps(timeline):
             places = ", ".join(f"{seconds:.1f} s" for seconds in gaps[:_GAPS_LISTED])
             more = f" and {len(gaps) - _GAPS_LISTED} more" if len(gaps) > _GAPS_LISTED else ""
             notes.append(f"The video is damaged: frames after {places}{more} cannot be decoded, and were not seen.")
-        return notes + self.skipped_notes()
+        if self.skipped >= _NOTED_SKIP_SECONDS:
+            notes.append(
+                f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
+                "damaged, that was not noticed."
+            )
+        return notes
 
-    def skipped_notes(self) -> list[str]:
-        """Return notes for the reader of the result: that stretches were not decoded."""
-        if self.skipped < _NOTED_SKIP_SECONDS:
-            return []
-        return [
-            f"{self.skipped:.0f} s of the video, between the frames that were seen, were not decoded: if they are "
-            "damaged, that was not noticed."
-        ]
+    def gaps(self, timeline: Timeline) -> list[float]:
+        """Return the times of decoded frames after which frames are missing within a stretch."""
+        return [gap for stretch in self.stretches for gap in _gaps(stretch, timeline)]
 
 
 def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
@@ -77,12 +71,13 @@ def _gaps(decoded: list[float], timeline: Timeline) -> list[float]:
 
     The times are sorted first, because a decoder may give frames of an AVI each other's times.
     """
+    ordered = np.sort(np.array(decoded))
+    before, after = ordered[:-1], ordered[1:]
+    first = np.searchsorted(timeline.times, before + CLOCK_ROUNDING)
+    beyond = np.searchsorted(timeline.times, after - CLOCK_ROUNDING)
     gaps = []
-    for before, after in pairwise(sorted(decoded)):
-        first = int(np.searchsorted(timeline.times, before + CLOCK_ROUNDING))
-        beyond = int(np.searchsorted(timeline.times, after - CLOCK_ROUNDING))
-        if first < beyond:
-            longest = float(np.max(np.diff([before, *timeline.times[first:beyond], after])))
-            if after - before > longest + _MISSING_SECONDS:
-                gaps.append(before)
+    for at in np.flatnonzero((first < beyond) & (after - before > _MISSING_SECONDS)):
+        longest = np.diff([before[at], *timeline.times[first[at] : beyond[at]], after[at]]).max()
+        if after[at] - before[at] > longest + _MISSING_SECONDS:
+            gaps.append(float(before[at]))
     return gaps

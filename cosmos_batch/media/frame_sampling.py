@@ -28,8 +28,6 @@ _REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than t
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 # H.264 says of each frame whether any other refers to it. H.265 says it only of frames of the same temporal layer.
 CODEC_WITH_REFERENCES = "h264"
-# More frames in a row than encoders make that nothing refers to: if more are missing, they could not be decoded.
-_UNREFERENCED_IN_A_ROW = 8
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class Shortcuts:
 
 
 class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded without it
-    """With a shortcut, another frame came than the one that was wanted, or a frame could not be decoded."""
+    """With a shortcut, another frame came than the wanted one, or it cannot be told whether a frame is damaged."""
 
 
 def _decode_scaled(
@@ -212,11 +210,9 @@ def _decode_once(
             pixels = np.stack(list(_scale(frames, len(wanted), budget)))
         except av.FFmpegError as error:
             raise _ShortcutFailed from error
-    if not shortcuts.unreferenced:
-        return pixels, parts.notes(timeline)
-    if parts.most_left_out(timeline) > _UNREFERENCED_IN_A_ROW:
+    if shortcuts.unreferenced and parts.gaps(timeline):
         raise _ShortcutFailed
-    return pixels, parts.skipped_notes()
+    return pixels, parts.notes(timeline)
 
 
 def decode_at_times(
@@ -232,11 +228,14 @@ def decode_at_times(
 
     It seeks to the first one by the container's index. With a shortcut it raises _ShortcutFailed where not exactly the
     wanted frame comes: an index can be wrong. What is decoded on the way is recorded in `parts`.
+
+    So many frames in a row may be left out that damaged ones among them would be noted. Then they have to be decoded.
+    Encoders repeat their pattern, so that the first frames show it.
     """
     parts = DecodedParts() if parts is None else parts
     unneeded = shortcuts.unneeded(timeline, wanted)
     decoded, at = parts.record(decode(container, stream, check, unneeded), timeline), 0.0
-    for seconds in wanted:
+    for number, seconds in enumerate(wanted):
         key = timeline.key_before(seconds)
         seeks = key > at + _NEAR_SECONDS and (shortcuts.seeks or seconds == wanted[0])
         if seeks:
@@ -251,6 +250,8 @@ def decode_at_times(
             raise unusable_file(
                 f"The video is damaged: it cannot be decoded at {seconds:.1f} s of {timeline.duration:.1f} s."
             )
+        if unneeded and number == 1 and parts.gaps(timeline):
+            raise _ShortcutFailed
         at = timeline.seconds_of(frame)
         yield frame
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -132,33 +133,69 @@ def test_seeking_over_unsampled_parts_gives_the_same_frames(
     assert noted == ([True] if len(packets) < 250 else []) and whole.notes == (), "and no hole is found in a whole file"
 
 
+# Settings of x264, frames per second, and whether frames are left out.
 ENCODINGS = {
-    "pyramid.mp4": ({"x264-params": "bframes=3:b-adapt=0"}, True),
-    "flat.mp4": ({"x264-params": "bframes=8:b-pyramid=none:b-adapt=0"}, True),
-    "open.mkv": ({"x264-params": "open-gop=1:bframes=3:b-adapt=0"}, True),
-    "camera.ts": ({"x264-params": "bframes=3:b-adapt=0"}, True),
-    "all-referenced.mp4": ({"x264-params": "bframes=0"}, False),
+    "pyramid.mp4": ("bframes=3:b-adapt=0", 10, True),
+    "flat.mp4": ("bframes=8:b-pyramid=none:b-adapt=0", 60, True),
+    "open.mkv": ("open-gop=1:bframes=3:b-adapt=0", 10, True),
+    "camera.ts": ("bframes=3:b-adapt=0", 10, True),
+    "all-referenced.mp4": ("bframes=0", 10, False),
 }
 
 
-@pytest.mark.parametrize(("name", "options", "fewer"), [(name, *how) for name, how in ENCODINGS.items()], ids=ENCODINGS)
+@pytest.mark.parametrize(
+    ("name", "settings", "fps", "fewer"), [(name, *how) for name, how in ENCODINGS.items()], ids=ENCODINGS
+)
 def test_frames_that_no_other_refers_to_are_left_out_and_change_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str], fewer: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, settings: str, fps: int, fewer: bool
 ) -> None:
     path = media_files.video(
-        tmp_path / name, frames=120, width=64, height=32, paint=moving, codec_options=options, codec="libx264"
-    )
+        tmp_path / name, frames=120, fps=fps, width=64, height=32, paint=moving, codec="libx264",
+        codec_options={"x264-params": settings},
+    )  # fmt: skip
     decoded: list[int] = []
     monkeypatch.setattr(frame_sampling, "decode", counting(decoded))
-    quick = sample(path, 2)
+    quick = sample(path, fps / 5)
     with_shortcut = len(decoded)
     monkeypatch.setattr(frame_sampling, "CODEC_WITH_REFERENCES", "none")
-    whole = sample(path, 2)
+    whole = sample(path, fps / 5)
     assert quick.indices == whole.indices and len(quick.indices) == 24
     assert np.array_equal(quick.frames, whole.frames)
     assert quick.notes == whole.notes == ()
     assert len(decoded) - with_shortcut == 120
     assert with_shortcut < 100 if fewer else with_shortcut == 120
+
+
+@pytest.mark.parametrize("damage", ["all", "behind the headers"])
+@pytest.mark.parametrize("in_a_row", [1, 8])
+def test_damage_in_frames_that_nothing_refers_to_is_noted_as_in_a_whole_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, in_a_row: int
+) -> None:
+    """Damage behind a frame's headers shows only if the frame is decoded. One frame in a row is no gap to be noted."""
+    path = media_files.video(
+        tmp_path / "b.mp4", frames=120, width=64, height=32, paint=moving, codec="libx264",
+        codec_options={"x264-params": f"bframes={in_a_row}:b-pyramid=none:b-adapt=0"},
+    )  # fmt: skip
+    data, noise = bytearray(path.read_bytes()), np.random.default_rng(0)
+    with av.open(str(path)) as container:
+        for packet in container.demux(video=0):
+            if packet.pts is None or packet.pos is None or packet.time_base is None:
+                continue
+            if 3.35 <= packet.pts * packet.time_base < 4.25 and not refers(data[packet.pos + 4]):
+                start, end = packet.pos + (0 if damage == "all" else 6), packet.pos + packet.size
+                data[start:end] = noise.bytes(max(0, end - start))
+    path.write_bytes(data)
+    quick = sample(path, 1)
+    monkeypatch.setattr(frame_sampling, "CODEC_WITH_REFERENCES", "none")
+    whole = sample(path, 1)
+    assert quick.notes == whole.notes
+    assert len(whole.notes) == (in_a_row == 8)
+    assert np.array_equal(quick.frames, whole.frames)
+
+
+def refers(header: int) -> bool:
+    """Return whether the first byte of an H.264 NAL unit says that other frames refer to it (`nal_ref_idc`)."""
+    return header >> 5 & 3 > 0
 
 
 def counting(decoded: list[int]) -> Callable[..., Iterator[Any]]:
