@@ -1,9 +1,12 @@
 """The engine `cosmos-framework`: our driver in a real torchrun group of two, on a stand-in for the framework."""
 
+import asyncio
 import json
+import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -13,16 +16,20 @@ from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.cosmos_framework.driver import VAE, _parallelism
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.cosmos_framework.engine import FrameworkGenerator
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import GuardrailEngine, HubGuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.media import ImageInfo, probe
+from tests.support.generations import settled
 from tests.support.generator_jobs import ACTIONS
 from tests.support.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.torchrun_generators import FEW, ROWS, SMALL, Make, checkpoint_in, loaded, maker, video
 
+PATIENCE = 60  # seconds until a test fails that waits for what never comes
 STANDIN = Path(__file__).parents[1] / "framework_standin"
 
 
@@ -151,6 +158,41 @@ def test_failed_job_does_not_affect_the_next(make: Make, tmp_path: Path) -> None
     assert raised.value.error.retryable
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
+
+
+def test_next_job_is_generated_while_the_last_one_is_written(
+    engine: FrameworkGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are encoded in the worker for seconds, in which the group is not to wait."""
+    served, write, requests, second_began = engine._served, engine.write, list[Any](), threading.Event()
+    assert served is not None
+    request = served.request
+
+    def write_late(*arguments: Any) -> Any:
+        assert second_began.wait(PATIENCE), "the second job waits until the first is written"
+        return write(*arguments)
+
+    async def counted(send: Any) -> Any:
+        requests.append(send)
+        if len(requests) == 2:
+            second_began.set()
+        return await request(send)
+
+    monkeypatch.setattr(engine, "write", write_late)
+    monkeypatch.setattr(served, "request", counted)
+
+    async def both() -> list[GeneratorOutput]:
+        engine._turn = asyncio.Lock()  # a lock belongs to one event loop
+        generation = settled({"mode": "t2v", **SMALL, **FEW}, None, guardrails=False)
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+        jobs = [
+            engine.generate(generation, GenerationFiles(None, {}), tmp_path / name, name)
+            for name in ("first", "second")
+        ]
+        return await asyncio.gather(*jobs)
+
+    assert all(output.files for output in asyncio.run(both()))
 
 
 def test_steps_are_counted_once_although_guidance_has_two_passes(make: Make, engine: FrameworkGenerator) -> None:

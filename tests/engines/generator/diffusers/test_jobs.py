@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import threading
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.generator.diffusers import engine as engine_module
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -17,6 +20,7 @@ from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.support.generations import settled
 from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, frames, refused
 
+PATIENCE = 60  # seconds until a test fails that waits for what never comes
 VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 
 
@@ -46,6 +50,30 @@ def test_progress_is_reported_for_each_step(make: Make) -> None:
     steps: list[tuple[int, int]] = []
     make({"mode": "t2v", **SMALL, "num_frames": 5, "steps": 3}, progress=lambda *step: steps.append(step))
     assert steps == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_next_job_is_generated_while_the_last_one_is_written(
+    engine: DiffusersEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a video are encoded on the CPU for seconds, in which the GPU is not to wait."""
+    second_began, write = threading.Event(), engine_module.write_files
+
+    def write_late(*arguments: Any) -> Any:
+        assert second_began.wait(PATIENCE), "the second job waits until the first is written"
+        return write(*arguments)
+
+    monkeypatch.setattr(engine_module, "write_files", write_late)
+    generation = settled({**SHORT, **PLAIN}, None, guardrails=False)
+
+    def start(name: str, progress: Callable[[int, int], None]) -> Coroutine[Any, Any, GeneratorOutput]:
+        (tmp_path / name).mkdir()
+        return engine.generate(generation, GenerationFiles(None, {}), tmp_path / name, progress)
+
+    async def both() -> list[GeneratorOutput]:
+        first = start("first", lambda *_: None)
+        return await asyncio.gather(first, start("second", lambda *_: second_began.set()))
+
+    assert all(output.files for output in asyncio.run(both()))
 
 
 @pytest.mark.parametrize("parameters", [{"mode": "t2v"}, {"mode": "transfer", "controls": {"edge": {}}}])
