@@ -1,6 +1,7 @@
 """Write a run over the items of another run that have failed."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -11,8 +12,8 @@ from cosmos_batch.cli.runs.run_claim import StartDigest, claim_run
 from cosmos_batch.cli.runs.run_request import new_run_id
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
-from cosmos_batch.contract.runs import SHARD_ITEMS, ResultLine, RunItem, RunRequest, ShardRef
-from cosmos_batch.planning.runs.shards import item_line
+from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
+from cosmos_batch.planning.runs.shards import item_line, shard_size
 
 
 def retry_run(
@@ -56,6 +57,7 @@ class RetryWriter:
         self._codes = codes
         self._ids = items
         self._refs: list[ShardRef] = []
+        self._shards: Counter[str] = Counter()
 
     def write(self, max_dollars: float | None) -> int:
         """Write the new run and return the number of its items. Nothing is written where there is none.
@@ -72,7 +74,7 @@ class RetryWriter:
         for pipeline, item in chain([first], failed):
             items = waiting.setdefault(pipeline, [])
             items.append(item)
-            if len(items) == SHARD_ITEMS:
+            if len(items) == shard_size(self._shards[pipeline]):
                 self._write_shard(pipeline, waiting.pop(pipeline))
         for pipeline, items in waiting.items():
             self._write_shard(pipeline, items)
@@ -106,3 +108,4 @@ class RetryWriter:
         name = f"{len(self._refs):05}"
         self._new.write_shard(name, b"".join(map(item_line, items)))
         self._refs.append(ShardRef(run=self._new.run, shard=name, pipeline=pipeline, items=len(items)))
+        self._shards[pipeline] += 1

@@ -11,7 +11,8 @@ from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.runs import SHARD_ITEMS, RunItem, RunRequest
+from cosmos_batch.contract.runs import RunItem, RunRequest
+from cosmos_batch.planning.runs.shards import FIRST_SHARD_ITEMS
 from tests.support.runs import read_items, read_shards
 
 Items = Callable[..., Sequence[RunItem]]
@@ -156,17 +157,17 @@ def test_a_file_that_changes_after_the_plan_is_not_uploaded(plan: Plan, tmp_path
 
 
 def test_items_are_split_by_pipeline_into_shards(plan: Plan, put: Put, deployment: Deployment) -> None:
-    put(*(f"clips/{number:03}.mp4" for number in range(SHARD_ITEMS + 1)))
+    put(*(f"clips/{number:03}.mp4" for number in range(FIRST_SHARD_ITEMS + 1)))
     planned = plan("s3://assets/clips/", "--pipeline", "cosmos-reason2-2b", "--pipeline", "cosmos-reason2-8b")
     planned.write()
     s3, run = deployment.clients("s3"), planned.request.id
     assert [(ref.shard, ref.pipeline, ref.items) for ref in read_shards(s3, "state", run)] == [
-        ("00000", "cosmos-reason2-2b", SHARD_ITEMS),
-        ("00001", "cosmos-reason2-8b", SHARD_ITEMS),
+        ("00000", "cosmos-reason2-2b", FIRST_SHARD_ITEMS),
+        ("00001", "cosmos-reason2-8b", FIRST_SHARD_ITEMS),
         ("00002", "cosmos-reason2-2b", 1),
         ("00003", "cosmos-reason2-8b", 1),
     ]
-    assert planned.estimate.items == 2 * (SHARD_ITEMS + 1)
+    assert planned.estimate.items == 2 * (FIRST_SHARD_ITEMS + 1)
     written = s3.get_object(Bucket="state", Key=f"runs/{run}/run.json")["Body"].read()
     assert RunRequest.model_validate_json(written) == planned.request
 
