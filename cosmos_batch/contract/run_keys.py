@@ -36,6 +36,11 @@ class RunKeys:
         return f"{self.prefix}shards-{pipeline}.json"
 
     @property
+    def estimate(self) -> str:
+        """Return the key of what the plan expects of an item."""
+        return f"{self.prefix}estimate.json"
+
+    @property
     def summary(self) -> str:
         """Return the key of the summary."""
         return f"{self.prefix}summary.json"

@@ -7,6 +7,7 @@ A run's objects lie below `runs/<run id>/` in the state bucket (`cosmos_batch.co
 - `shards.json`, a list of `ShardRef`: what the Distributed Map of Step Functions reads.
 - `shards-<pipeline>.json`, what it reads in a run with several pipelines, of which each has a map of its own.
 - `shards/<shard>.jsonl`, one `RunItem` a line.
+- `estimate.json`, an `ItemEstimate`: what the plan expects of an item. A run over a prefix, without a plan, has none.
 - `planned/<execution>/<shard>.jsonl`, one `PlannedItem` a line: what was made of the items when they were fed.
 - `results/<shard>.jsonl` and `errors/<shard>.jsonl`, one `ResultLine` a line, written when a shard has ended.
 - `summary.json`, a `RunSummary`, written when the run has ended.
@@ -101,6 +102,14 @@ class RunRequest(Model):
     caller: Text | None = Field(default=None, max_length=1024)
     origin: str | None = Field(
         default=None, max_length=ORIGIN_LIMIT, description="Inputs as the caller named them, for people"
+    )
+
+
+class ItemEstimate(Model):
+    """What the plan of a run expects an item to take: its budget is kept by that until its own items have ended."""
+
+    gpu_seconds: dict[str, float] = Field(
+        default_factory=dict, description="Of a pipeline's GPUs for one item, by the pipeline"
     )
 
 

@@ -1,6 +1,6 @@
-"""How many items of a run have been fed to each of its pipelines, and how many of those needed a job.
+"""How many items of a run have been fed to each of its pipelines, how many of those needed a job, and what jobs took.
 
-`scale` estimates by these numbers how many jobs the items make that are not fed yet.
+`scale` estimates by these numbers how many jobs the items make that are not fed yet, and `feed` what they will cost.
 """
 
 from pydantic import Field
@@ -15,6 +15,9 @@ class FedItems(TableRow):
 
     items: int = Field(default=0, description="Items of the shards that were fed, each shard counted once")
     needed: int = Field(default=0, description="Those of them that had neither an answer nor an error when fed")
+
+    ended_jobs: int = Field(default=0, description="Jobs of the shards that have ended without a cancelled item")
+    gpu_seconds: float = Field(default=0.0, description="What these jobs have taken")
 
     @property
     def needed_share(self) -> float:
@@ -31,6 +34,11 @@ class RunFeeding:
     def get(self, run: str, pipeline: str) -> FedItems:
         """Return what a run has fed to a pipeline; zeros if that is nothing yet."""
         return FedItems.model_validate(self._table.get(f"run#{run}", f"fed#{pipeline}") or {})
+
+    def add_ended(self, run: str, pipeline: str, jobs: int, gpu_seconds: float) -> None:
+        """Count the jobs of a shard that has ended."""
+        values = {"jobs": jobs, "seconds": gpu_seconds}
+        self._table.update(f"run#{run}", f"fed#{pipeline}", "ADD #endedJobs :jobs, #gpuSeconds :seconds", values)
 
     def add(self, run: str, pipeline: str, items: int, needed: int) -> None:
         """Count a shard that is fed for the first time; negative numbers take back one that is to be fed again."""

@@ -32,6 +32,9 @@ class RunRow(TableRow):
     reason: str | None = Field(default=None, description="Why it is held, cancelled or failed, in a sentence")
     caller: str | None = None
     origin: str | None = Field(default=None, description="Inputs as the caller named them, for people")
+    item_gpu_seconds: dict[str, float] = Field(
+        default_factory=dict, description="What the plan expects an item of each pipeline to take"
+    )
     reservations: dict[str, float] = Field(
         default_factory=dict, description="The shards that are being fed or are in flight, and their expected dollars"
     )

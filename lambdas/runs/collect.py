@@ -102,9 +102,11 @@ class Collector:
             return
         if row.state != "SKIPPED":
             self._jobs.count_waiting(row.pipeline, -row.jobs, -row.weight)
+        needed = row.jobs if row.fed_jobs is None else row.fed_jobs
         if facts.cancelled and row.jobs:  # it is fed and counted again if the run is resumed
-            needed = row.jobs if row.fed_jobs is None else row.fed_jobs
             self._feeding.add(row.run, row.pipeline, -row.items, -needed)
+        elif needed and not facts.cancelled:
+            self._feeding.add_ended(row.run, row.pipeline, needed, facts.gpu_seconds)
 
     def _items(self, error: Error | None) -> list[PlannedItem]:
         """Return the planned items; if the feeding ended before they were planned, all of them with an error."""

@@ -13,7 +13,7 @@ from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
-from cosmos_batch.planning.pace import typical_weight, weight_of
+from cosmos_batch.planning.pace import weight_of
 from cosmos_batch.state import ItemEnd, ItemJobs, RunFeeding, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -47,7 +47,7 @@ class Feeder:
 
     def __post_init__(self) -> None:
         self._table: Table = state_table(self.environment.state_table)
-        self._runs, self._jobs = Runs(self._table), ItemJobs(self._table)
+        self._runs, self._jobs, self._feeding = Runs(self._table), ItemJobs(self._table), RunFeeding(self._table)
         self._objects = RunObjects(self.environment.state_bucket, self.ref.run)
 
     def feed(self) -> None:
@@ -61,10 +61,14 @@ class Feeder:
         earlier = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
         begun = earlier is not None and earlier.in_flight
         over = run.stops or (earlier is not None and earlier.state == "ENDED")
-        if over or not self._may_go_on(run, begun) or not self._reserve(run, earlier, begun):
+        if over or not self._may_go_on(run, begun):
             self._pass()
             return
-        row = self._runs.feed(self.ref, self.token, self._price(self.ref.items))
+        price = self._price_of_an_item(run)
+        if not self._reserve(run, earlier, begun, price):
+            self._pass()
+            return
+        row = self._runs.feed(self.ref, self.token, round(self.ref.items * price, 9))
         if row.state == "ENDED":
             self._runs.settle(self.ref.run, self.ref.shard, 0.0)
             self._pass()
@@ -105,11 +109,10 @@ class Feeder:
     def _park(self) -> None:
         park_shard(self.ref.run, self.ref.shard, self._runs, self._jobs)
 
-    def _price(self, items: int) -> float:
-        """Return the expected price of so many items."""
+    def _price_of_an_item(self, run: RunRow) -> float:
+        fed = self._feeding.get(run.id, self.ref.pipeline)
         compute = self.pipelines[self.ref.pipeline].compute
-        weight = items * typical_weight(self.ref.pipeline)
-        return expected_dollars(compute, weight, Workers(self._table, self.ref.pipeline))
+        return expected_dollars(run, fed, compute, Workers(self._table, self.ref.pipeline))
 
     def _pass(self) -> None:
         """Answer the task token at once, because the shard has nothing to wait for."""
@@ -126,10 +129,10 @@ class Feeder:
             return None
         return f"No worker of {self.ref.pipeline} can start: {breaker.reason.message} {breaker.reason.remedy}"
 
-    def _reserve(self, run: RunRow, row: ShardRow | None, begun: bool) -> bool:
+    def _reserve(self, run: RunRow, row: ShardRow | None, begun: bool, price_of_an_item: float) -> bool:
         """Reserve the price of what is left of the shard. If the run's budget does not allow it, hold the run."""
         items = self.ref.items - (row.done if row is not None else 0)
-        price = self._price(items)
+        price = round(items * price_of_an_item, 9)
         if self._runs.reserve(self.ref.run, self.ref.shard, price, None if begun else run.max_dollars):
             return True
         now = self._runs.get(self.ref.run)
@@ -169,7 +172,7 @@ class Feeder:
         before = self._runs.shard(self.ref.run, self.ref.shard)
         # Before the shard's own row: after a crash, `scale` expects too few further items rather than too many.
         if before is not None and before.state == "FEEDING" and not before.jobs:
-            RunFeeding(self._table).add(self.ref.run, self.ref.pipeline, self.ref.items, waiting)
+            self._feeding.add(self.ref.run, self.ref.pipeline, self.ref.items, waiting)
         row = self._runs.fed(self.ref.run, self.ref.shard, waiting, weight)
         if before is not None and before.state == "FEEDING":
             self._jobs.count_waiting(self.ref.pipeline, waiting, weight)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.run_keys import ERRORS, RunKeys
-from cosmos_batch.contract.runs import PlannedItem, ResultLine, RunClaim, RunItem, RunRequest, ShardRef
+from cosmos_batch.contract.runs import ItemEstimate, PlannedItem, ResultLine, RunClaim, RunItem, RunRequest, ShardRef
 from cosmos_batch.state import write_once
 from lambdas.clients import client
 
@@ -39,6 +39,15 @@ class RunObjects:
 
     def write_request(self, request: RunRequest) -> None:
         self._put(self.keys.request, request.model_dump_json(), JSON)
+
+    def estimate(self) -> ItemEstimate:
+        """Return what the run's plan expects of an item; nothing where it was started without a plan."""
+        s3 = client("s3")
+        try:
+            body = s3.get_object(Bucket=self.bucket, Key=self.keys.estimate)["Body"].read()
+        except s3.exceptions.NoSuchKey:
+            return ItemEstimate()
+        return ItemEstimate.model_validate_json(body)
 
     def claim(self, digest: str) -> bool:
         """Claim the run's name for a start. Returns whether it has the name, now or since an earlier call."""

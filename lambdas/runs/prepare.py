@@ -59,6 +59,7 @@ def prepare_run(
             deadline=None if request.deadline is None else request.deadline.isoformat(),
             caller=request.caller,
             origin=request.origin,
+            item_gpu_seconds=objects.estimate().gpu_seconds,
         )
     )
     row = runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)

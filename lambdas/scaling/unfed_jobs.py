@@ -4,7 +4,6 @@ A run feeds its shards little by little, so its queue never holds more than some
 """
 
 from cosmos_batch.contract.environment import DeployedCompute
-from cosmos_batch.planning.pace import typical_weight
 from cosmos_batch.state import FedItems, RunFeeding, RunRow, Runs, Table, Workers
 from lambdas.runs.budget import expected_dollars
 
@@ -12,11 +11,10 @@ from lambdas.runs.budget import expected_dollars
 def unfed_jobs(table: Table, pipeline: DeployedCompute) -> int:
     """Return about how many jobs the running runs have yet to send to the pipeline's queue."""
     feeding = RunFeeding(table)
+    workers = Workers(table, pipeline.id)
     runs = [run for run in Runs(table).active() if run.state == "RUNNING" and pipeline.id in run.pipelines]
-    if not runs:
-        return 0
-    job_dollars = expected_dollars(pipeline, typical_weight(pipeline.id), Workers(table, pipeline.id))
-    return sum(jobs_to_come(run, feeding.get(run.id, pipeline.id), job_dollars) for run in runs)
+    fed_of_run = [(run, feeding.get(run.id, pipeline.id)) for run in runs]
+    return sum(jobs_to_come(run, fed, expected_dollars(run, fed, pipeline, workers)) for run, fed in fed_of_run)
 
 
 def jobs_to_come(run: RunRow, fed: FedItems, job_dollars: float) -> int:

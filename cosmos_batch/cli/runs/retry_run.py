@@ -78,7 +78,7 @@ class RetryWriter:
                 self._write_shard(pipeline, waiting.pop(pipeline))
         for pipeline, items in waiting.items():
             self._write_shard(pipeline, items)
-        self._new.write_plan(self._refs, request)
+        self._new.write_plan(self._refs, request, self._earlier.estimate())
         return sum(ref.items for ref in self._refs)
 
     def _request(self, max_dollars: float | None) -> RunRequest:

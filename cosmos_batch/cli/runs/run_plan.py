@@ -18,7 +18,7 @@ from cosmos_batch.cli.runs.sources import Sources, has_own_questions
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.runs.web_copies import WebCopies
 from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
-from cosmos_batch.planning.runs.estimate import RunEstimate
+from cosmos_batch.planning.runs.estimate import RunEstimate, item_estimate
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import FieldProblem
 from cosmos_batch.planning.runs.shards import item_line, shards_of
@@ -65,7 +65,7 @@ class PlannedRun:
             for ref in in_parallel(self._write_shard, shards_of(self._items, self.request.id, self.request.pipelines)):
                 refs.append(ref)
                 counting.add(ref.items)
-        self._objects.write_plan(refs, self.request)
+        self._objects.write_plan(refs, self.request, item_estimate(self.estimate))
 
     def refuse_over_budget(self) -> None:
         """Raise WrongCall if the run would cost more than it may."""

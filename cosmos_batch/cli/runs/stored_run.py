@@ -17,6 +17,7 @@ from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS, RunKeys
 from cosmos_batch.contract.runs import (
     RUN_ID,
+    ItemEstimate,
     PlannedItem,
     ResultLine,
     RunClaim,
@@ -63,6 +64,11 @@ class StoredRun:
         """Return the shards in their order; none before the run is written completely."""
         text = self._read(self.keys.shards)
         return [] if text is None else _SHARDS.validate_json(text)
+
+    def estimate(self) -> ItemEstimate:
+        """Return what the plan expects of an item; nothing where the run was started without a plan."""
+        text = self._read(self.keys.estimate)
+        return ItemEstimate() if text is None else ItemEstimate.model_validate_json(text)
 
     def summary(self) -> RunSummary | None:
         """Return the summary, or None while the run goes on."""
@@ -114,8 +120,9 @@ class StoredRun:
         """Write the items of a shard, one on each line."""
         self._write(self.keys.shard(shard), lines)
 
-    def write_plan(self, shards: Iterable[ShardRef], request: RunRequest) -> None:
-        """Write the list of all shards, then the request: a run without a request was never written completely."""
+    def write_plan(self, shards: Iterable[ShardRef], request: RunRequest, estimate: ItemEstimate) -> None:
+        """Write the estimate, the list of all shards, and last the request: a run without it was never written."""
+        self._write(self.keys.estimate, estimate.model_dump_json().encode())
         self._write(self.keys.shards, b"[" + b",\n".join(ref.model_dump_json().encode() for ref in shards) + b"]")
         self._write(self.keys.request, request.model_dump_json(exclude_defaults=True).encode())
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cosmos_batch.catalogue.hardware import PRICES_AS_OF
 from cosmos_batch.contract.base import Model
+from cosmos_batch.contract.runs import ItemEstimate
 
 # From the start of a worker until it is asked to serve, where none has measured it, and until it leaves without work.
 FIRST_COLD_START_SECONDS = 600.0
@@ -122,6 +123,13 @@ def estimate_pipeline(
         max_workers=facts.max_workers,
         hours=_hours(seconds, most, facts, items),
         hours_with_workers=None if asked_workers is None else _hours(seconds, asked_workers, facts, items),
+    )
+
+
+def item_estimate(estimate: RunEstimate) -> ItemEstimate:
+    """Return what is expected of one item of each pipeline that has items to answer."""
+    return ItemEstimate(
+        gpu_seconds={part.pipeline: part.gpu_hours * 3600 / part.items for part in estimate.pipelines if part.items}
     )
 
 

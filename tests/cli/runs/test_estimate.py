@@ -15,6 +15,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs.header_sample import RangeReader, Sample
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
+from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity
@@ -87,6 +88,18 @@ def test_a_sample_is_probed_and_the_first_guess_is_priced(plan: Plan) -> None:
 def test_longer_media_and_more_frames_cost_more(plan: Plan) -> None:
     slow, fast = (plan("s3://assets/clips/", "--fps", fps).estimate.gpu_dollars for fps in ("1", "8"))
     assert fast > 2 * slow
+
+
+@pytest.mark.usefixtures("clips")
+def test_what_an_item_is_expected_to_take_is_written_for_the_budget(plan: Plan, deployment: Deployment) -> None:
+    slow, fast = (plan("s3://assets/clips/", "--fps", fps) for fps in ("1", "8"))
+    written = []
+    for planned in (slow, fast):
+        planned.write()
+        written.append(stored_run(deployment, planned.request.id).estimate().gpu_seconds[PIPELINE])
+        [part] = planned.estimate.pipelines
+        assert written[-1] * part.items == pytest.approx(part.gpu_hours * 3600)
+    assert written[1] > 2 * written[0]
 
 
 @pytest.mark.usefixtures("clips")

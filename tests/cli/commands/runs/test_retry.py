@@ -8,13 +8,14 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.contract.runs import ItemEstimate, RunItem
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import FakeStepFunctions
 from tests.support.run_objects import answered, failed, put_run
 from tests.support.runs import read_items, read_shards
 
 LATE = Error(code="TimedOut", message="It took too long.", remedy="Ask again.")
+ESTIMATE = ItemEstimate(gpu_seconds={"cosmos-reason2-2b": 3.5})
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def over(deployment: Deployment) -> str:
         items = [RunItem(id=line.id, input=line.input, etag='"old"', prompt=f"About {line.id}?") for line in shard]
         text = "".join(f"{item.model_dump_json(exclude_defaults=True)}\n" for item in items)
         s3.put_object(Bucket="state", Key=f"runs/{run}/shards/{number:05}.jsonl", Body=text)
+    s3.put_object(Bucket="state", Key=f"runs/{run}/estimate.json", Body=ESTIMATE.model_dump_json().encode())
     put_row(deployment, run, items=600, shards=3)
     deployment.runs.end(run, deployment.execution_arn(run), "SUCCEEDED", None)
     return run
@@ -46,7 +48,8 @@ def test_everything_that_failed_is_asked_again_as_a_new_run(
     items = read_items(s3, "state", new)
     assert [item.id for item in items] == [*(f"{number:03}.mp4" for number in range(400)), "599.mp4"]
     assert items[0].prompt == "About 000.mp4?" and items[0].etag is None, "a file that was replaced is taken"
-    assert [ref.items for ref in read_shards(s3, "state", new)] == [250, 151]
+    assert [ref.items for ref in read_shards(s3, "state", new)] == [10, 20, 40, 80, 160, 91]
+    assert StoredRun(s3, "state", new).estimate() == ESTIMATE, "its items are of the same length"
     request = StoredRun(s3, "state", new).request()
     assert request.retry_failed and request.max_dollars == 5 and request.prompt == "What happens?"
 

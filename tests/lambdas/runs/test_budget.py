@@ -1,0 +1,84 @@
+"""What a run's budget expects of a job: by its plan, then by its own jobs."""
+
+import pytest
+
+from cosmos_batch.contract.environment import DeployedCompute
+from cosmos_batch.contract.runs import ItemEstimate
+from cosmos_batch.state import FedItems, RunFeeding, RunRow, Workers
+from lambdas.runs.budget import MEASURED_JOBS, expected_dollars
+from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
+from tests.lambdas.runs.conftest import RUN, RunFixture
+
+HOUR = ItemEstimate(gpu_seconds={SMALL: 3600.0})
+COMPUTE = DeployedCompute(
+    id=SMALL, queue_url="https://queue", job_queue="q", job_definition="d", max_workers=4, vcpus=12, max_life_hours=24
+)
+
+
+def run_row(**gpu_seconds: float) -> RunRow:
+    return RunRow(id=RUN, state="RUNNING", started_at="2026-11-01T00:00:00Z", item_gpu_seconds=gpu_seconds)
+
+
+def dollars(cloud: Cloud, run: RunRow, fed: FedItems) -> float:
+    return expected_dollars(run, fed, COMPUTE, Workers(cloud.table, SMALL))
+
+
+def put_estimate(bench: RunFixture, run: str = RUN) -> None:
+    key = f"runs/{run}/estimate.json"
+    bench.cloud.s3.put_object(Bucket=STATE_BUCKET, Key=key, Body=HOUR.model_dump_json().encode())
+
+
+def test_a_job_costs_what_the_plan_says_until_enough_jobs_of_the_run_have_ended(cloud: Cloud) -> None:
+    planned = run_row(**{SMALL: 60.0})
+    few = FedItems(ended_jobs=MEASURED_JOBS - 1, gpu_seconds=30.0 * (MEASURED_JOBS - 1))
+    enough = FedItems(ended_jobs=MEASURED_JOBS, gpu_seconds=30.0 * MEASURED_JOBS)
+    assert dollars(cloud, planned, few) == dollars(cloud, planned, FedItems()) > 0
+    assert dollars(cloud, planned, enough) == pytest.approx(dollars(cloud, planned, few) / 2)
+
+
+def test_jobs_that_failed_at_once_do_not_say_that_the_others_cost_nothing(cloud: Cloud) -> None:
+    planned = run_row(**{SMALL: 60.0})
+    assert dollars(cloud, planned, FedItems(ended_jobs=MEASURED_JOBS)) == dollars(cloud, planned, FedItems())
+
+
+def test_without_a_plan_a_job_costs_what_the_last_ones_of_its_pipeline_took(cloud: Cloud) -> None:
+    Workers(cloud.table, SMALL).measured(seconds_per_unit=60.0, cold_start_seconds=1)
+    assert dollars(cloud, run_row(), FedItems()) == pytest.approx(dollars(cloud, run_row(**{SMALL: 60.0}), FedItems()))
+
+
+def test_a_run_over_long_files_is_held_by_its_budget_before_any_has_ended(bench: RunFixture) -> None:
+    """By the pace of the pipeline's last jobs, this shard would cost less than a cent."""
+    ref = bench.write(bench.items("a", "b"), max_dollars=1.0)
+    put_estimate(bench)
+    bench.prepare()
+    bench.feed(ref)
+    run = bench.runs.get(RUN)
+    assert run is not None and run.state == "HELD" and "with the next 2 items" in (run.reason or "")
+    assert bench.sent() == []
+
+
+def test_what_the_jobs_of_a_shard_took_is_counted_at_its_end(bench: RunFixture) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    for message in bench.sent():
+        bench.answer(message["job"]["jobId"])
+    bench.collect(ref)
+    bench.collect(ref)
+    fed = RunFeeding(bench.cloud.table).get(RUN, SMALL)
+    assert (fed.ended_jobs, fed.gpu_seconds) == (2, 4.0)
+
+
+def test_a_shard_with_cancelled_items_tells_nothing_of_what_jobs_take(bench: RunFixture) -> None:
+    bench.started(bench.items("a", "b"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.runs.cancel(RUN, "by a person")
+    bench.finish()
+    assert RunFeeding(bench.cloud.table).get(RUN, SMALL).ended_jobs == 0
+
+
+def test_answers_of_an_earlier_run_are_no_jobs_of_this_one(bench: RunFixture) -> None:
+    items = bench.items("a")
+    first = bench.started_by_another(items)
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.collect(first)
+    assert bench.collect(bench.started(items))["collected"]
+    assert RunFeeding(bench.cloud.table).get(RUN, SMALL).ended_jobs == 0
