@@ -1,7 +1,10 @@
 """Save results by `--output` and `--force`, which have the same meaning in every command."""
 
+import fcntl
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -12,6 +15,7 @@ from cosmos_batch.cli.errors import CliError, WrongCall, file_problem
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+SCRATCH, LOCK = ".cosmos-batch-", "lock"
 SECTION = "Where results are saved"
 
 
@@ -33,8 +37,8 @@ class OutputTarget:
         """
         path = self.path / name if self.is_folder else self.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".cosmos-batch-") as scratch:
-            written = Path(scratch) / "result"
+        with _scratch_folder(path.parent) as scratch:
+            written = scratch / "result"
             write(written)
             path = self._free(path, written)
             if path.exists() and not self.force and not _is_same(path, written):
@@ -92,8 +96,27 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
 def _try_to_create(folder: Path) -> None:
     """Raise OSError if a folder cannot be written or created. Nothing stays: the command may still be refused."""
     existing = next(above for above in (folder, *folder.parents) if above.exists())
-    with tempfile.TemporaryDirectory(dir=existing, prefix=".cosmos-batch-") as scratch:
-        (Path(scratch) / folder.relative_to(existing)).mkdir(parents=True, exist_ok=True)
+    with _scratch_folder(existing) as scratch:
+        (scratch / folder.relative_to(existing)).mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _scratch_folder(parent: Path) -> Iterator[Path]:
+    """Provide a hidden folder for files that are being written, and remove those of commands that were killed.
+
+    A command holds the lock of its folder, and the system releases that when its process ends, however it ends.
+    """
+    for other in parent.glob(f"{SCRATCH}*/{LOCK}"):
+        with suppress(OSError), other.open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(other.parent, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as name:
+        scratch = Path(name)
+        with (scratch / "new-lock").open("w") as lock:
+            with suppress(OSError):  # a file system without locks: there the folders of killed commands stay
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                (scratch / "new-lock").rename(scratch / LOCK)
+            yield scratch
 
 
 def _is_same(first: Path, second: Path) -> bool:
