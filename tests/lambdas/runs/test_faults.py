@@ -480,6 +480,22 @@ def test_a_call_that_s3_throttles_is_tried_again_for_days(bench: RunFixture, ste
     assert type(raised.value).__name__ in PASSING
 
 
+def test_a_throttled_reading_of_the_pipelines_is_tried_again_for_days(bench: RunFixture) -> None:
+    bench.write(bench.items("a"))
+
+    def throttle(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "ThrottlingException"}}, "GetParameters")
+
+    events = bench.cloud.ssm.meta.events
+    events.register("before-call.ssm.GetParameters", throttle)
+    try:
+        with pytest.raises(Throttled):
+            bench.prepare()
+    finally:
+        events.unregister("before-call.ssm.GetParameters", throttle)
+    assert bench.prepare()["run"] == RUN
+
+
 # Deployments in the middle
 
 
