@@ -1,11 +1,15 @@
 """A call of VAMS on several files is one run, which answers every token of VAMS once (decision 034)."""
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from botocore.client import BaseClient
 
 from cosmos_batch.contract.environment import VamsEnvironment
 from cosmos_batch.contract.error import Error, Failure
@@ -331,3 +335,46 @@ def test_a_retry_waits_for_the_jobs_that_an_earlier_release_started(workflow: Wo
     groups.end("old-0", "{}")
     complete = groups.end("old-1", "{}")
     assert complete is not None and complete.complete and "two" in complete.waiting
+
+
+# What a call of VAMS on up to ten files costs before its run, and the end of the run with the answer to VAMS.
+BEFORE_A_RUN = {"HeadObject": 3, "GetObject": 3, "PutObject": 3, "GetItem": 1, "PutItem": 2, "StartExecution": 1}
+AFTER_A_RUN = {"GetItem": 5, "Query": 2, "UpdateItem": 3, "PutObject": 1, "DeleteItem": 1}
+
+
+@contextmanager
+def counted_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Count the calls of AWS, without the answers to tokens, which `Workflow.answers` counts, and without events."""
+    calls: Counter[str] = Counter()
+    make = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def counted(client: Any, operation: str, arguments: Any) -> Any:
+        calls[operation] += 1
+        return make(client, operation, arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseClient, "_make_api_call", counted)
+        yield calls
+
+
+@pytest.mark.parametrize("files", [2, 9])
+def test_what_vams_adds_to_a_run_does_not_grow_with_its_files(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    [first, *_] = workflow.manifest["inputFiles"]
+    workflow.manifest["inputFiles"] = []
+    for number in range(files):
+        key = f"{first['key'].rpartition('/')[0]}/{number}.mp4"
+        workflow.cloud.put(key)
+        workflow.manifest["inputFiles"].append({**deepcopy(first), "key": key, "relativePath": f"/{number}.mp4"})
+    with counted_calls(monkeypatch) as before:
+        run = workflow.call("one")
+    ref = workflow.begin(run)
+    workflow.infer(*([None] * files))
+    workflow.bench.collect(ref)
+    with counted_calls(monkeypatch) as after:
+        workflow.end(run)
+    assert workflow.answers() == {"one": {"files": files}}
+    # Three of the objects are VAMS's own, and the test itself looks for the execution.
+    own = {"PutObject": 3, "ListExecutions": 1, "DescribeExecution": 1}
+    assert before - Counter(own) == BEFORE_A_RUN and after == AFTER_A_RUN
