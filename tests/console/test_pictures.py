@@ -14,6 +14,7 @@ VIEWS = ("compare", "grid", "item", "live", "new", "runs")
 
 
 @needs_chromium
+@pytest.mark.slow
 def test_the_page_shows_what_the_pictures_are_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     main(tmp_path)

@@ -30,9 +30,16 @@ def test_it_is_small_enough_for_a_test(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "imports",
     [
-        "from cosmos_batch.demo.generator import import_diffusers; import_diffusers()",
-        "from cosmos_batch.engines.generator.diffusers.checkpoint import Journal, import_libraries; "
-        "import_libraries(Journal())",
+        pytest.param(
+            "from cosmos_batch.demo.generator import import_diffusers; import_diffusers()",
+            id="where it is built",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "from cosmos_batch.engines.generator.diffusers.checkpoint import Journal, import_libraries; "
+            "import_libraries(Journal())",
+            id="in a worker",
+        ),
     ],
 )
 def test_nothing_is_said_that_nobody_could_change(imports: str) -> None:

@@ -152,6 +152,7 @@ def test_each_file_that_had_to_be_changed_is_in_its_checklist(title: str, files:
         assert any(file == name or (name.endswith("/") and file.startswith(name)) for name in named), file
 
 
+@pytest.mark.slow
 def test_the_new_engine_answers_with_the_new_parameter(copy: Path, picture: Path) -> None:
     answer = run(copy, "-m", "cosmos_batch.cli", "run", str(picture), "--prompt", "Ahoy", "--echoes", "3")
     document = json.loads(answer)

@@ -71,6 +71,7 @@ def test_a_job_that_kills_its_worker_while_alone_fails_after_two_attempts(app: A
     assert "killed" in [worker.cause for worker in app.workers().list()], "as its supervisor says"
 
 
+@pytest.mark.slow
 def test_of_twenty_in_flight_only_the_poison_fails(app: App) -> None:
     neighbours = [ask(app, "p.png", {"seconds": 3, "text": f"answer {n}"}) for n in range(19)]
     poison = ask(app, "p.png", {"seconds": 1, "die": True})

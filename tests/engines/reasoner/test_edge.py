@@ -18,7 +18,7 @@ def edge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_edge_reasoner(tmp_path_factory.mktemp("models"))
 
 
-@pytest.mark.parametrize("engine", [TransformersEngine, pytest.param(VllmEngine, marks=needs_vllm)])
+@pytest.mark.parametrize("engine", [TransformersEngine, pytest.param(VllmEngine, marks=[needs_vllm, pytest.mark.slow])])
 def test_it_answers_images_and_videos(
     engine: type[Engine], edge: Path, picture: Path, clip: Path, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ def plain_command(folder: Path, port: int, server_folder: Path, *more: str) -> l
     return [*command, "--host", "127.0.0.1", "--port", str(port), *more]
 
 
-@pytest.fixture(scope="module", params=["trusting", "plain"])
+@pytest.fixture(scope="module", params=["trusting", pytest.param("plain", marks=pytest.mark.slow)])
 def endpoint(request: pytest.FixtureRequest, checkpoint_dir: Path) -> Iterator[tuple[Endpoint, bool]]:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -44,7 +44,13 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(scope="module", params=[build_random_checkpoint, build_random_cosmos3], ids=["reason2", "cosmos3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(build_random_checkpoint, id="reason2"),
+        pytest.param(build_random_cosmos3, id="cosmos3", marks=pytest.mark.slow),
+    ],
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide a checkpoint of each architecture."""
     checkpoint: Path = request.param(tmp_path_factory.mktemp("models"))

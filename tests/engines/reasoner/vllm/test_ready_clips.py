@@ -112,6 +112,7 @@ print("the same")
 
 
 @needs_vllm
+@pytest.mark.slow
 def test_the_processor_gives_the_model_exactly_what_vllms_own_gives(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _COMPARE, str(build_random_checkpoint(tmp_path))]
     done = subprocess.run(command, capture_output=True, text=True)
