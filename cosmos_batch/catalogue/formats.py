@@ -7,6 +7,7 @@ from typing import Literal
 VIDEO_EXTENSIONS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".ts", ".gif")
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".heic")
 EXTENSIONS = VIDEO_EXTENSIONS + IMAGE_EXTENSIONS
+ACTION_EXTENSIONS = (".json",)  # of a file with the actions of a robot
 
 Medium = Literal["image", "video"]  # the kind of a file
 

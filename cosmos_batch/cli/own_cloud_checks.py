@@ -16,6 +16,7 @@ from cosmos_batch.planning.questions import refuse_unseen_files
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import WrongLine
 from cosmos_batch.planning.runs.manifest import read_line
+from cosmos_batch.planning.runs.other_files import other_files
 from cosmos_batch.planning.runs.selection import Selection
 from cosmos_batch.planning.runs.sweep import Sweep
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
@@ -107,6 +108,11 @@ def _check_line(name: str, number: int, line: bytes, rules: RunRules) -> bool:
     except WrongLine as error:
         problems = (str(problem.at(name, number)) for problem in error.problems)
         raise WrongCall("\n".join(problems), "Correct each as its line says.") from error
-    if item.input is not None and not item.input.startswith(rules.web.folder):
-        refuse_object(f"{name}, line {number}: {item.input}", _SUBMIT)
+    asked_of_all = rules.request.parameters.more_inputs or []  # which were checked, and may be files of this machine
+    own = [file.name for file in other_files(item.parameters, None) if file.name not in asked_of_all]
+    absent = Problems()
+    for file in [*([] if item.input is None else [item.input]), *own]:
+        if not file.startswith(rules.web.folder):
+            absent.check(file, partial(refuse_object, f"{name}, line {number}: {file}", _SUBMIT))
+    absent.raise_all()
     return True

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cosmos_batch.catalogue.formats import EXTENSIONS, VIDEO_EXTENSIONS, medium_of
+from cosmos_batch.catalogue.formats import ACTION_EXTENSIONS, EXTENSIONS, VIDEO_EXTENSIONS, medium_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.environment import PlanningEnvironment
 from cosmos_batch.contract.error import Failure
@@ -23,8 +23,6 @@ from cosmos_batch.planning.generation.settling import settle
 from cosmos_batch.planning.input_files import locate, locate_input
 from lambdas.planning.inputs import inspect, read_prompt, request_file_content
 from lambdas.planning.work import Work
-
-ACTION_EXTENSIONS = (".json",)
 
 
 def plan_generation(

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.own_cloud_checks import refuse_before_own_cloud
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
+from cosmos_batch.contract.parameters import Parameters
 from tests.cli.conftest import PIPELINE
 
 LINES = ['{"id": "1", "input": "s3://assets/a.mp4", "promt": "x"}', "{", '{"id": "2", "input": "s3://assets/b.mp4"}']
@@ -54,8 +55,20 @@ def test_what_its_own_cloud_cannot_answer_is_refused_before_it_starts(
     assert all(printed.count(message) == 1 for message in messages), printed
 
 
-def refuse(*names: str, engine: str = "auto", skip_invalid: bool = False) -> None:
-    refuse_before_own_cloud(names, ReasonerRequest("What?"), PIPELINE, engine, ["media.example.com"], skip_invalid)
+def refuse(*names: str, engine: str = "auto", skip_invalid: bool = False, further: Sequence[str] | None = None) -> None:
+    request = ReasonerRequest("What?", parameters=Parameters(more_inputs=further and list(further)))
+    refuse_before_own_cloud(names, request, PIPELINE, engine, ["media.example.com"], skip_invalid)
+
+
+def test_further_files_of_a_line_that_it_does_not_have_are_named_each(folder: Path) -> None:
+    more = {"moreInputs": ["s3://assets/b.png", "c.png"]}
+    (folder / "more.jsonl").write_text(json.dumps({"input": "https://media.example.com/a.png", "parameters": more}))
+    with pytest.raises(WrongCall) as refused:
+        refuse("more.jsonl")
+    assert [line.partition(" lies in S3")[0] for line in refused.value.message.splitlines()] == [
+        "more.jsonl, line 1: s3://assets/b.png",
+        "more.jsonl, line 1: c.png",
+    ]
 
 
 def test_files_that_its_engine_cannot_look_at_are_refused_before_it_starts(folder: Path) -> None:
@@ -67,6 +80,13 @@ def test_files_that_its_engine_cannot_look_at_are_refused_before_it_starts(folde
 
 
 def test_inputs_that_it_can_answer_are_not_refused(folder: Path) -> None:
-    (folder / "web.jsonl").write_text(json.dumps({"input": "https://media.example.com/a.mp4"}))
+    (folder / "web.jsonl").write_text(
+        "\n".join(json.dumps(line) for line in (
+            {"input": "https://media.example.com/a.mp4"},
+            {"id": "2", "inputs": ["https://media.example.com/a.png", "https://media.example.com/b.png"]},
+            {"id": "3", "input": "https://media.example.com/a.mp4", "parameters": {"fps": 2}},
+        ))
+    )  # fmt: skip
     refuse("web.jsonl", "clip.mp4", "-")
+    refuse("web.jsonl", further=["first.png"])
     refuse("wrong.jsonl", "clip.mp4", skip_invalid=True)

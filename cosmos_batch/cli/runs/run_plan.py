@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.request_checks import Problems, size_of
 from cosmos_batch.cli.runs.disk_buffers import LinesOnDisk, SeenIds
 from cosmos_batch.cli.runs.estimate_run import Counted, estimate_run
 from cosmos_batch.cli.runs.header_sample import Sample
@@ -21,6 +23,7 @@ from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
 from cosmos_batch.planning.runs.estimate import RunEstimate, item_estimate
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import FieldProblem
+from cosmos_batch.planning.runs.other_files import other_files
 from cosmos_batch.planning.runs.shards import item_line, shards_of
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
@@ -94,6 +97,7 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     Raises WrongCall where an input cannot be used, after all that are wrong were printed; Failure where the question
     can be asked about no file; CliError where S3 refuses.
     """
+    _refuse_shared_files(deployment, spec.request)
     input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
     deployed = deployment.deployed_pipelines(spec.request.pipelines)
@@ -118,6 +122,15 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     estimate = estimate_run(deployment, spec, request, rules, deployed, counted)
     objects = stored_run(deployment, request.id)
     return PlannedRun(request, estimate, uploads, copies, digest.with_request(request), items, objects)
+
+
+def _refuse_shared_files(deployment: Deployment, request: RunRequest) -> None:
+    """Raise WrongCall that names the files beside the input of every item that do not exist or cannot be used."""
+    problems = Problems()
+    for file in other_files(request.parameters, request.generation):
+        if file.name.startswith("s3://"):  # other names are those of files beside each input
+            problems.check(file.name, partial(size_of, deployment, file.name, file.extensions))
+    problems.raise_all()
 
 
 def _items(

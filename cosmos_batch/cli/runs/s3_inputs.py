@@ -1,7 +1,7 @@
 """List inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
@@ -10,8 +10,9 @@ from cosmos_batch.cli.runs.progress_counter import ProgressCounter
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import S3Location, parse_uri
-from cosmos_batch.planning.input_files import refuse_size
+from cosmos_batch.planning.input_files import locate, missing_file, refuse_size, refuse_total_size
 from cosmos_batch.planning.runs.line_problems import FieldProblem
+from cosmos_batch.planning.runs.other_files import other_files
 from cosmos_batch.planning.runs.selection import Selection
 
 HEADS_AT_ONCE = 32
@@ -59,65 +60,100 @@ def below_prefix(
             yield ListedInput(item, uri, 0)
 
 
+class _NamedObject(NamedTuple):
+    """An object that a field of an item names, in the latest version if none is named."""
+
+    field: str
+    uri: str
+    version: str | None = None
+
+
 class NamedObjects:
     """Looks at objects that were named and not listed: whether they exist, their ETags and sizes."""
 
-    def __init__(self, s3: Any, input_counts: InputCounts, copies: str) -> None:
-        """`copies` is the prefix of objects that are put there when the run starts, which are not looked at."""
+    def __init__(self, s3: Any, input_counts: InputCounts, copies: str, shared: Collection[str]) -> None:
+        """Look at what items name, but for what starts with `copies` and for the `shared` names.
+
+        `copies` is the prefix of objects that are put there when the run starts. The `shared` files are those of every
+        item, which were looked at once.
+        """
         self._s3 = s3
         self._copies = copies
+        self._shared = shared
         self._input_counts = input_counts
         self._looked = 0
         self.unchecked = 0
 
     def checked(self, inputs: Iterable[ListedInput]) -> Iterator[ListedInput]:
         """Yield the inputs whose objects can be read, with what S3 knows of them; report the others."""
-        for listed, problem in in_parallel(self._look, self._counted(inputs), HEADS_AT_ONCE):
-            if problem is None:
-                yield listed
-            else:
+        for listed, problems in in_parallel(self._look, self._with_objects(inputs), HEADS_AT_ONCE):
+            for problem in problems:
                 self._input_counts.refuse(problem.at(listed.source, listed.line))
+            if not problems:
+                yield listed
 
-    def _counted(self, inputs: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, bool]]:
-        """Yield each input, and whether its object is looked at."""
+    def _with_objects(self, inputs: Iterable[ListedInput]) -> Iterator[tuple[ListedInput, list[_NamedObject]]]:
+        """Yield each input with the objects to look at: with none where very many were looked at before."""
         for listed in inputs:
-            item = listed.item
-            is_named = item.input is not None and item.etag is None and not item.input.startswith(self._copies)
-            looks = is_named and self._looked < HEADS_LIMIT
-            self._looked += looks
-            self.unchecked += is_named and not looks
-            yield listed, looks
+            objects = list(self._objects(listed.item))
+            if self._looked >= HEADS_LIMIT:
+                self.unchecked += bool(objects)
+                objects = []
+            self._looked += len(objects)
+            yield listed, objects
 
-    def _look(self, counted: tuple[ListedInput, bool]) -> tuple[ListedInput, FieldProblem | None]:
+    def _objects(self, item: RunItem) -> Iterator[_NamedObject]:
+        """Yield the objects that an item names: its input, if it was not listed, and its other files."""
+        first = None
+        if item.input is not None:
+            first = parse_uri(item.input)
+            if item.etag is None and not item.input.startswith(self._copies):
+                yield _NamedObject("input", item.input, item.version_id)
+        for field, name, _ in other_files(item.parameters, item.generation):
+            if name not in self._shared and not name.startswith(self._copies):
+                yield _NamedObject(field, locate(field, name, first).uri)
+
+    def _look(self, task: tuple[ListedInput, list[_NamedObject]]) -> tuple[ListedInput, list[FieldProblem]]:
+        listed, objects = task
+        sizes: list[int] = []
+        problems: list[FieldProblem] = []
+        for named in objects:
+            try:
+                head = self._head(named)
+            except Failure as failure:
+                problems.append(FieldProblem.of(named.field, failure))
+                continue
+            sizes.append(head["ContentLength"])
+            if named.field == "input":
+                known = listed.item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
+                listed = listed._replace(item=known)
+        try:
+            refuse_total_size(sizes)
+        except Failure as failure:
+            problems.append(FieldProblem.of("moreInputs", failure))
+        return listed, problems
+
+    def _head(self, named: _NamedObject) -> dict[str, Any]:
+        """Return what S3 knows of an object. Raises Failure where it cannot be read, is empty or too large."""
         from botocore.exceptions import ClientError
 
-        listed, looks = counted
-        item = listed.item
-        if not looks or item.input is None:
-            return listed, None
-        bucket, key = parse_uri(item.input)
-        version = {} if item.version_id is None else {"VersionId": item.version_id}
+        bucket, key = parse_uri(named.uri)
+        version = {} if named.version is None else {"VersionId": named.version}
         try:
-            head = self._s3.head_object(Bucket=bucket, Key=key, **version)
+            head: dict[str, Any] = self._s3.head_object(Bucket=bucket, Key=key, **version)
         except ClientError as error:
-            return listed, _why_not_readable(listed, error)
-        try:
-            refuse_size(item.input, head["ContentLength"])
-        except Failure as failure:
-            return listed, FieldProblem.of("input", failure)
-        known = item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
-        return listed._replace(item=known), None
+            raise _not_readable(named.uri, error) from error
+        refuse_size(named.uri, head["ContentLength"])
+        return head
 
 
-def _why_not_readable(listed: ListedInput, error: Any) -> FieldProblem:
+def _not_readable(uri: str, error: Any) -> Exception:
     """Return why an object cannot be read. Where a person may not list the bucket, S3 answers 403 for a missing one."""
-    uri = listed.item.input
     code = error.response["Error"]["Code"]
     if code in ("404", "NoSuchKey", "NoSuchVersion", "NoSuchBucket"):
-        remedy = f"Check the name, %, + and spaces included{'; or remove the line' if listed.line else ''}."
-        return FieldProblem("input", f"{uri} does not exist.", remedy)
+        return missing_file(uri)
     if code in ("403", "AccessDenied"):
-        return FieldProblem(
-            "input", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket."
+        return Failure(
+            "InvalidInput", f"{uri} may not be read, or does not exist.", "Ask for s3:GetObject and s3:ListBucket."
         )
     raise error

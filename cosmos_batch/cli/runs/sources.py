@@ -21,6 +21,7 @@ from cosmos_batch.planning.input_files import refuse_outside
 from cosmos_batch.planning.runs.item_checks import RunRules
 from cosmos_batch.planning.runs.line_problems import FieldProblem, LineProblem, WrongLine
 from cosmos_batch.planning.runs.manifest import read_line
+from cosmos_batch.planning.runs.other_files import other_files
 from cosmos_batch.planning.runs.selection import Selection
 
 MANIFEST = ".jsonl"
@@ -43,7 +44,8 @@ class Sources:
         self._input_counts = input_counts
         self._uploads = uploads
         self._roots = deployment.asset_roots
-        self._named = NamedObjects(self._s3, input_counts, rules.web.folder)
+        shared = [file.name for file in other_files(rules.request.parameters, rules.request.generation)]
+        self._named = NamedObjects(self._s3, input_counts, rules.web.folder, shared)
 
     @property
     def unchecked(self) -> int:

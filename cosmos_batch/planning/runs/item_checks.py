@@ -16,6 +16,7 @@ from cosmos_batch.planning.generation.settling import settle
 from cosmos_batch.planning.input_files import locate, refuse_name, refuse_prompt_size
 from cosmos_batch.planning.questions import refuse_cut_of_image, refuse_unseen_files, settle_question
 from cosmos_batch.planning.runs.line_problems import FieldProblem
+from cosmos_batch.planning.runs.other_files import OtherFile, other_files
 from cosmos_batch.planning.runs.sweep import Sweep
 from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
@@ -90,7 +91,6 @@ class RunRules:
     def problems(self, item: RunItem) -> Iterator[FieldProblem]:
         """Yield what is wrong with an item."""
         files = [item.input] if item.input is not None else []
-        own = (item.parameters.more_inputs or []) if item.parameters else []
         more = (item.parameters or self.request.parameters).more_inputs or []
         if not files and self.surface == "reasoner":
             yield FieldProblem("input", "is missing.", 'Name the file: "input": "s3://my-bucket/folder/clip.mp4".')
@@ -100,19 +100,21 @@ class RunRules:
                 "input", "is missing, and the run has no output.", "Say where to write: --output s3://..."
             )
             return
-        bad = list(self._place_problems(files, own)) or list(self._engine_problems(files, more))
+        bad = list(self._place_problems(files, other_files(item.parameters, item.generation))) or list(
+            self._engine_problems(files, more)
+        )
         yield from bad
         if bad:
             return
         medium = medium_of(*files, *more) if files else None
         yield from self._request_problems(item, medium)
 
-    def _place_problems(self, files: list[str], more: list[str]) -> Iterator[FieldProblem]:
+    def _place_problems(self, files: list[str], others: list[OtherFile]) -> Iterator[FieldProblem]:
         first = parse_uri(files[0]) if files else None
-        for field, name in [*(("input", name) for name in files), *(("inputs", name) for name in more)]:
+        for field, name, extensions in [*(OtherFile("input", name, EXTENSIONS) for name in files), *others]:
             try:
                 location = locate(field, name, first)
-                refuse_name(field, location, [location.bucket] if self._roots is None else self._roots, EXTENSIONS)
+                refuse_name(field, location, [location.bucket] if self._roots is None else self._roots, extensions)
             except Failure as failure:
                 yield FieldProblem.of(field, failure)
 

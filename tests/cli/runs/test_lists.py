@@ -22,6 +22,7 @@ from cosmos_batch.cli.runs.local_inputs import CONTROL_CHARACTER, walk
 from cosmos_batch.cli.runs.manifest_lines import lines_of
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
+from cosmos_batch.planning import input_files
 from cosmos_batch.planning.runs.manifest import LINE_LIMIT
 from cosmos_batch.planning.runs.selection import OLD_VERSION, OTHER_KIND
 from tests.cli.runs.conftest import ask
@@ -85,6 +86,77 @@ def test_every_wrong_line_is_named_before_anything_starts(
     assert "is used twice, first in" in printed[1] and "line 1." in printed[1]
     assert "Did you mean `input`?" in printed[2]
     assert "s3://assets/gone.mp4 does not exist" in printed[3]
+
+
+def test_the_further_files_of_a_line_are_looked_at_before_anything_is_uploaded(
+    plan: Plan, put: Put, tmp_path: Path, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("a.png", "b.png")
+    put("empty.png", body=b"")
+    (tmp_path / "clips").mkdir()
+    (tmp_path / "clips" / "new.png").write_bytes(b"content")
+    name = manifest(
+        tmp_path,
+        {"id": "1", "inputs": ["s3://assets/a.png", "s3://assets/b.png"]},
+        {"id": "2", "inputs": ["s3://assets/a.png", "s3://assets/gone.png", "s3://assets/empty.png"]},
+        {"id": "3", "input": "s3://assets/a.png", "parameters": {"moreInputs": ["b.png"]}},
+        {"id": "4", "input": "s3://assets/a.png", "parameters": {"moreInputs": ["beside.png"]}},
+        {"id": "5", "input": "s3://assets/a.png", "parameters": {"moreInputs": ["s3://missing/x.png"]}},
+    )
+    with pytest.raises(WrongCall, match="4 problems"):
+        plan(name, str(tmp_path / "clips"))
+    printed = sorted(capsys.readouterr().err.splitlines())
+    assert [line.removeprefix(f"{name}, line ").partition(". ")[0] for line in printed] == [
+        "2: inputs: s3://assets/empty.png is empty",
+        "2: inputs: s3://assets/gone.png does not exist",
+        "4: inputs: s3://assets/beside.png does not exist",
+        "5: inputs: s3://missing/x.png lies outside of the configured buckets",
+    ]
+    assert deployment.clients("s3").list_objects_v2(Bucket="assets", Prefix="uploads/")["KeyCount"] == 0
+
+
+def test_all_files_of_a_line_together_may_be_too_large(
+    plan: Plan, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("a.png", "b.png")
+    monkeypatch.setattr(input_files, "INPUT_SIZE_LIMIT", 10)
+    with pytest.raises(WrongCall, match="1 problem"):
+        plan(manifest(tmp_path, {"id": "1", "inputs": ["s3://assets/a.png", "s3://assets/b.png"]}))
+    assert "line 1: moreInputs: the 2 files have 14 bytes" in capsys.readouterr().err
+
+
+def test_a_file_that_all_items_share_is_looked_at_once(
+    plan: Plan, put: Put, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("a.png", "b.png", "reference.png")
+    lines = [{"id": name, "input": f"s3://assets/{name}.png", "parameters": {"seed": 1}} for name in "ab"]
+    looked, head = [], deployment.clients("s3").head_object
+    monkeypatch.setattr(
+        deployment.clients("s3"), "head_object", lambda **named: [looked.append(named["Key"]), head(**named)][1]
+    )
+    plan(manifest(tmp_path, *lines), "--with", "s3://assets/reference.png")
+    assert sorted(looked) == ["a.png", "b.png", "reference.png"]
+    with pytest.raises(WrongCall, match=r"s3://assets/gone\.png does not exist"):
+        plan("s3://assets/a.png", "s3://assets/b.png", "--with", "s3://assets/gone.png")
+
+
+def test_the_controls_and_actions_of_a_generators_line_are_looked_at(
+    deployment: Deployment, put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("clip.mp4", "edge.mp4")
+    depth = {"mode": "transfer", "controls": {"edge": {"path": "edge.mp4"}, "depth": {"path": "depth.mp4"}}}
+    actions = {"mode": "forward_dynamics", "domainName": "av", "actionPath": "s3://assets/actions.json"}
+    name = manifest(
+        tmp_path,
+        {"id": "1", "input": "s3://assets/clip.mp4", "prompt": "Night.", "parameters": depth},
+        {"id": "2", "input": "s3://assets/clip.mp4", "prompt": "Night.", "parameters": actions},
+    )
+    deployment.pipelines.append("cosmos3-nano")
+    with pytest.raises(WrongCall, match="2 problems"):
+        plan_run(deployment, ask(deployment, name, "--pipeline", "cosmos3-nano"))
+    printed = capsys.readouterr().err
+    assert "line 1: controls.depth: s3://assets/depth.mp4 does not exist" in printed
+    assert "line 2: actionPath: s3://assets/actions.json does not exist" in printed
 
 
 def test_the_others_go_on_if_that_is_asked_for(items: Items, put: Put, tmp_path: Path) -> None:
