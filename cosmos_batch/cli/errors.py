@@ -1,5 +1,7 @@
 """Errors that end a command, and the exit statuses that scripts can rely on (docs/command-line.md)."""
 
+from collections.abc import Iterator
+
 FAILED = 1
 """A job failed, or the command could not do what it was called for."""
 WRONG_CALL = 2
@@ -106,12 +108,21 @@ def _remedy_for_permission(error: Exception) -> str | None:
     """Return what to do where AWS did not admit this person; None for any other error of AWS."""
     from botocore.exceptions import ClientError, SSOError, TokenRetrievalError
 
-    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
-    if isinstance(error, SSOError | TokenRetrievalError) or code in ("ExpiredToken", "ExpiredTokenException"):
-        return "Sign in again, such as with aws sso login."
-    if code in ("AccessDenied", "AccessDeniedException"):
-        return (
-            "Ask for one of the two policies for people that docs/security.md describes: ViewerPolicyArn to look, "
-            "OperatorPolicyArn to start and cancel too."
-        )
+    for each in _with_causes(error):
+        code = each.response["Error"]["Code"] if isinstance(each, ClientError) else None
+        if isinstance(each, SSOError | TokenRetrievalError) or code in ("ExpiredToken", "ExpiredTokenException"):
+            return "Sign in again, such as with aws sso login."
+        if code in ("AccessDenied", "AccessDeniedException"):
+            return (
+                "Ask for one of the two policies for people that docs/security.md describes: ViewerPolicyArn to look, "
+                "OperatorPolicyArn to start and cancel too."
+            )
     return None
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, then those that it was raised for: boto3 wraps what S3 answers in an error of its own."""
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__ or each.__context__

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from time import sleep
 
+import boto3
 import click
 import pytest
-from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, UnauthorizedSSOTokenError
+from botocore.stub import Stubber
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import local_deployment
@@ -120,7 +121,6 @@ def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[s
             1,
             ["http://localhost:1", "cosmos-batch local up"],
         ),
-        (S3UploadFailedError("Failed to upload a to b/c: AccessDenied"), 1, ["Failed to upload", "AccessDenied"]),
         (
             ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeStacks"),
             1,
@@ -144,6 +144,21 @@ def test_an_error_becomes_a_message_and_a_status(
     assert "Traceback" not in printed
     assert main(["status", "--verbose"]) == status
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "remedy"), [("AccessDenied", "OperatorPolicyArn"), ("ExpiredToken", "aws sso login")])
+def test_an_upload_that_s3_refuses_has_the_remedy_of_its_cause(
+    code: str, remedy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"content")
+    s3 = boto3.client("s3", aws_access_key_id="key", aws_secret_access_key="secret", region_name="us-east-1")
+    stubber = Stubber(s3)
+    stubber.add_client_error("put_object", code)
+    stubber.activate()
+    monkeypatch.setattr(deployments, "find", lambda: s3.upload_file(str(tmp_path / "a.png"), "assets", "a.png"))
+    assert main(["status"]) == 1
+    printed = capsys.readouterr().err
+    assert "Failed to upload" in printed and code in printed and remedy in printed
 
 
 def test_a_defect_of_this_program_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
