@@ -31,8 +31,7 @@ def checked_path(name: str, extensions: tuple[str, ...] = EXTENSIONS) -> Path:
         raise WrongCall(f"{name} is of a kind that no pipeline takes.", f"Allowed extensions: {', '.join(extensions)}")
     if not _is_utf8(path.name):
         raise WrongCall(f"{name!r} is not valid UTF-8, which names in S3 must be.", "Rename the file.")
-    if has_control_character(path.name):
-        raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file.")
+    _refuse_control_characters(name)
     if not os.access(path, os.R_OK):
         raise WrongCall(f"{name} cannot be read.", "Check its permissions.")
     refuse_size(name, path.stat().st_size)
@@ -116,6 +115,17 @@ def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checked_folder(name: str) -> Path:
+    """Return a folder of this machine as a path. Raises WrongCall where its name cannot stand in a list of files."""
+    _refuse_control_characters(name)
+    return Path(name).expanduser()
+
+
+def _refuse_control_characters(name: str) -> None:
+    if has_control_character(name):
+        raise WrongCall(f"{name!r} has a line break or another control character.", "Rename the file or folder.")
 
 
 def has_control_character(text: str) -> bool:

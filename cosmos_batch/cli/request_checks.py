@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from cosmos_batch.catalogue.formats import EXTENSIONS, medium_of
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import File, checked_file, checked_path, checked_source_uri
+from cosmos_batch.cli.input_checks import File, checked_file, checked_folder, checked_path, checked_source_uri
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.runs.inputs import InputCounts
@@ -84,10 +84,11 @@ def check_folders(names: Sequence[str], request: ReasonerRequest, problems: Prob
     Files that may be skipped are left to the plan of the run, which names them. Raises WrongCall where all of `names`
     are folders, and no file is left in them.
     """
-    folders = [folder for name in names if (folder := Path(name).expanduser()).is_dir()]
+    folders = [name for name in names if Path(name).expanduser().is_dir()]
     input_counts, in_folders, valid = InputCounts(), Problems() if skip_invalid else problems, 0
-    for folder in folders:
-        for file in taken_files(folder, Selection(), input_counts):
+    for name in folders:
+        folder = in_folders.check(name, partial(checked_folder, name))
+        for file in taken_files(folder, Selection(), input_counts) if folder else ():
             valid += in_folders.check(file.path, partial(_check_question, file.name, request)) is not None
     if len(folders) == len(names) and not valid:
         in_folders.raise_all()

@@ -14,6 +14,7 @@ from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.generation import DOMAINS
 from cosmos_batch.cli.command_line import option
 from cosmos_batch.cli.errors import WrongCall
+from cosmos_batch.cli.input_checks import checked_folder
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.contract.counting import counted
 
@@ -79,7 +80,7 @@ def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequ
             if not is_data_set(name):
                 videos.append(name)
                 continue
-            data_set = open_data_set(Path(name).expanduser())
+            data_set = open_data_set(checked_folder(name))
             numbers = _numbers(data_set, episodes)
             chosen_cameras = _cameras(data_set, cameras)
             chosen = read_episodes(data_set, numbers)

@@ -25,6 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("clip.mp4", "first.png"):
         (tmp_path / name).write_bytes(b"content")
     (tmp_path / "wrong.jsonl").write_text("\n".join(LINES))
+    (tmp_path / "d\ne").mkdir()
+    (tmp_path / "d\ne" / "clip.mp4").write_bytes(b"content")
     monkeypatch.chdir(tmp_path)
 
     def start(_: object, config_file: Callable[[], Path], **__: Any) -> None:
@@ -45,6 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("wrong.jsonl", ["line 1: promt: is not a known field", "line 2: is not JSON", "line 3: s3://assets/b.mp4"]),
         ("wrong.jsonl --skip-invalid", ["line 1: promt", "line 3: s3://assets/b.mp4 lies in S3"]),
         ("none.jsonl", ["none.jsonl cannot be read"]),
+        ("'d\ne/' clip.mp4", ["'d\\ne/' has a line break", "--skip-invalid goes on"]),
+        ("'d\ne/' --skip-invalid", ["'d\\ne/' has a line break"]),
     ],
 )  # fmt: skip
 def test_what_its_own_cloud_cannot_answer_is_refused_before_it_starts(

@@ -84,7 +84,7 @@ class RunPlanner:
             options.pop(name, None)
         origin = " ".join([*new_run.sources, *_names(dropped)])
         spec = read_run_spec(self._deployment, options.pop("sources"), options, origin)
-        planned = plan_run(self._deployment, spec)
+        planned = plan_run(self._deployment, spec, to_come=places.values())
         opened.callback(planned.close)
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)

@@ -27,7 +27,7 @@ from cosmos_batch.contract.s3 import UPLOAD_FOLDER, S3Location
 from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
-CONTROL_CHARACTER = "files whose names have a line break or another control character"
+CONTROL_CHARACTER = "files whose names or folders have a line break or another control character"
 
 
 class LocalFile(NamedTuple):
@@ -67,7 +67,7 @@ def _readable(path: Path, name: str, input_counts: InputCounts) -> Iterator[Loca
     except UnicodeEncodeError:
         input_counts.leave_out(NOT_UTF8, ascii(name))
         return
-    if has_control_character(path.name):
+    if has_control_character(name):
         input_counts.leave_out(CONTROL_CHARACTER, ascii(name))
         return
     if not os.access(path, os.R_OK):

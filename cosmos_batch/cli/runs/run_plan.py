@@ -1,6 +1,6 @@
 """Plan a run: read its items from all sources, keep them on disk, and estimate what the run will take and cost."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -91,13 +91,14 @@ class PlannedRun:
         return ref
 
 
-def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
+def plan_run(deployment: Deployment, spec: RunSpec, to_come: Collection[str] = ()) -> PlannedRun:
     """Read and check all inputs, with progress, and estimate the run. Nothing is uploaded or started.
 
+    The files at the URIs `to_come` will be there before the run starts, and are not looked at.
     Raises WrongCall where an input cannot be used, after all that are wrong were printed; Failure where the question
     can be asked about no file; CliError where S3 refuses.
     """
-    _refuse_shared_files(deployment, spec.request)
+    _refuse_shared_files(deployment, spec.request, to_come)
     input_counts = InputCounts()
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
     deployed = deployment.deployed_pipelines(spec.request.pipelines)
@@ -124,11 +125,12 @@ def plan_run(deployment: Deployment, spec: RunSpec) -> PlannedRun:
     return PlannedRun(request, estimate, uploads, copies, digest.with_request(request), items, objects)
 
 
-def _refuse_shared_files(deployment: Deployment, request: RunRequest) -> None:
+def _refuse_shared_files(deployment: Deployment, request: RunRequest, to_come: Collection[str]) -> None:
     """Raise WrongCall that names the files beside the input of every item that do not exist or cannot be used."""
     problems = Problems()
     for file in other_files(request.parameters, request.generation):
-        if file.name.startswith("s3://"):  # other names are those of files beside each input
+        # Names that are no URIs are those of files beside each input.
+        if file.name.startswith("s3://") and file.name not in to_come:
             problems.check(file.name, partial(size_of, deployment, file.name, file.extensions))
     problems.raise_all()
 

@@ -1,12 +1,12 @@
 """Read the inputs of a run from everything that a person can name: prefixes, folders, files, manifests, inventories."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.input_checks import checked_path, checked_source_uri
+from cosmos_batch.cli.input_checks import checked_folder, checked_path, checked_source_uri
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.robot_inputs import is_data_set
 from cosmos_batch.cli.runs.inputs import InputCounts, ListedInput
@@ -58,7 +58,7 @@ class Sources:
         for name in [name for name in names if not is_single_file(name)]:
             yield from self._of_source(name, home)
         singles = [name for name in names if is_single_file(name)]
-        paths = [path for name in singles if not name.startswith("s3://") for path in self._path(name)]
+        paths = [path for name in singles if not name.startswith("s3://") for path in self._checked(name, checked_path)]
         if paths:
             yield from self._uploads.files(paths, self._input_counts)
         uris = (name for name in singles if name.startswith("s3://"))
@@ -77,7 +77,8 @@ class Sources:
                     f"{name} is a LeRobot data set, and its video files are taken as they are. To ask about its "
                     f"episodes: cosmos-batch submit {name} --episode all"
                 )
-            yield from self._uploads.folder(Path(name).expanduser(), self._selection, self._input_counts)
+            for folder in self._checked(name, checked_folder):
+                yield from self._uploads.folder(folder, self._selection, self._input_counts)
 
     def _below_prefix(self, prefix: S3Location, home: str) -> Iterator[ListedInput]:
         try:
@@ -109,9 +110,10 @@ class Sources:
             else:
                 yield ListedInput(RunItem(id=key if bucket == home else uri, input=uri), uri, 0)
 
-    def _path(self, name: str) -> Iterator[Path]:
+    def _checked(self, name: str, check: Callable[[str], Path]) -> Iterator[Path]:
+        """Yield what `check` returns for a file or folder of this machine; what it raises is reported."""
         try:
-            yield checked_path(name)
+            yield check(name)
         except WrongCall as error:
             self._input_counts.refuse(LineProblem(name, 0, "", error.message, error.remedy))
         except Failure as failure:

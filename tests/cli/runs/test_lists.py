@@ -304,8 +304,22 @@ def test_a_folder_of_any_size_is_read_in_the_order_of_s3_and_sorted_on_disk(
 
 
 def test_a_file_whose_name_has_a_line_break_is_left_out_of_a_folder_by_name(tmp_path: Path) -> None:
-    for name in ("a\nb.png", "c.png"):
+    for name in ("a\nb.png", "c.png", "d\ne/f.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     counts = InputCounts()
     assert [file.name for file in walk(tmp_path, counts)] == ["c.png"]
-    assert dict(counts.left_out_names) == {CONTROL_CHARACTER: ["'a\\nb.png'"]}
+    assert dict(counts.left_out_names) == {CONTROL_CHARACTER: ["'a\\nb.png'", "'d\\ne/f.png'"]}
+
+
+@pytest.mark.parametrize("named", ["d\ne", "d\ne/f.png"])
+def test_a_folder_whose_name_has_a_line_break_is_refused_however_it_is_named(
+    plan: Plan, items: Items, tmp_path: Path, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("d\ne/f.png", "c.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"content")
+    with pytest.raises(WrongCall, match="1 problem in the inputs"):
+        plan(str(tmp_path / named), str(tmp_path / "c.png"))
+    assert "has a line break or another control character. Rename the file or folder." in capsys.readouterr().err
+    assert [item.id for item in items(str(tmp_path / named), str(tmp_path / "c.png"), "--skip-invalid")] == ["c.png"]
