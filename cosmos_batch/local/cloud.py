@@ -148,14 +148,17 @@ class LocalCloud:
     def stop(self) -> None:
         """Stop the server and every process that it started, also processes that left their process group.
 
+        An interrupt that comes meanwhile takes effect at the end: who presses Ctrl-C twice wants nothing left running.
+
         Raises
         ------
         LocalCloudError
             Some processes could not be killed.
         """
-        _end(self.process_id)
-        left = processes.kill_marked(runtime.MARK, f"{self.cloud_id}:")
-        (self.home / "cloud.json").unlink(missing_ok=True)
+        with interrupts_held_back():
+            _end(self.process_id)
+            left = processes.kill_marked(runtime.MARK, f"{self.cloud_id}:")
+            (self.home / "cloud.json").unlink(missing_ok=True)
         if left:
             raise LocalCloudError(f"Processes of the local cloud could not be killed: {left}")
 

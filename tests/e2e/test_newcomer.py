@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
+from tests.support.deployed_app import wait_for
 from tests.support.installed_program import Shell
 
 pytestmark = pytest.mark.timeout(900)
@@ -58,6 +60,32 @@ def test_ctrl_c_while_the_local_cloud_is_deployed_to_leaves_nothing_running(shel
     with socket.socket() as connection:
         assert connection.connect_ex(("127.0.0.1", urlsplit(cloud.endpoint).port or 0)) != 0
     assert "No local cloud runs" in shell.run("local", "status", status=1)[0]
+
+
+def test_a_second_ctrl_c_while_the_first_one_stops_the_cloud_leaves_nothing_running(shell: Shell) -> None:
+    """The server is held while it is asked to end, so that the second one surely comes meanwhile."""
+    with shell.start("local", "up") as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("CDK app"):
+            assert process.poll() is None
+        cloud = LocalCloud.find(Path(shell.variables["COSMOS_BATCH_HOME"]))
+        assert cloud is not None, "the deployment has begun"
+        os.kill(cloud.process_id, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGINT)
+            wait_for(lambda: has_pending(cloud.process_id, signal.SIGTERM), 60, "it does not stop the cloud")
+            process.send_signal(signal.SIGINT)
+        finally:
+            os.kill(cloud.process_id, signal.SIGCONT)
+        _, err = process.communicate()
+    assert process.returncode == 130 and err.endswith("Interrupted.\n") and "Traceback" not in err, err
+    assert processes_of(shell) == []
+
+
+def has_pending(process: int, number: signal.Signals) -> bool:
+    """Return whether a signal was sent to a process that has not taken it yet."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return bool(int(status["ShdPnd"], 16) & 1 << (number - 1))
 
 
 def test_ctrl_c_while_a_worker_loads_its_model_leaves_nothing_running(shell: Shell) -> None:

@@ -168,6 +168,29 @@ def test_an_interrupt_while_a_cloud_starts_leaves_no_process(tmp_path: Path) -> 
     wait_until(lambda: not processes_that_mention(tmp_path))
 
 
+def test_a_second_interrupt_leaves_no_process_of_a_cloud_that_is_being_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = LocalCloud.start(tmp_path, parent_pid=os.getpid())
+    start_job(cloud, STUBBORN)
+    wait_until(lambda: len(processes_of(cloud.cloud_id)) == 2)
+    end = cloud_module._end
+
+    def end_and_be_interrupted(process_id: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        end(process_id)
+
+    monkeypatch.setattr(cloud_module, "_end", end_and_be_interrupted)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cloud.stop()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert processes_of(cloud.cloud_id) == [] and not processes.alive(cloud.process_id)
+    assert LocalCloud.find(tmp_path) is None
+
+
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
