@@ -12,9 +12,10 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.input_checks import is_generator
 from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
-from cosmos_batch.state import FINAL, JobRow, WorkerRow, Workers
+from cosmos_batch.state import FINAL, JobRow, Watcher, WorkerRow, Workers
 
 POLL_SECONDS = 0.3
+_OTHER_RUNS = 5  # so many of the runs that took an item's answer over are named
 _LINES = 20  # so many of the last lines of a log are searched for one that is no warning
 _WARNING = re.compile(r"^[WEF]\d{4} |warning", re.IGNORECASE)  # PyTorch begins such lines with W, month and day
 
@@ -240,13 +241,25 @@ def find_job(deployment: Deployment, job_id: str, seconds: float = 0) -> tuple[J
         if deployment.runs.get(job_id) is not None:
             raise IsRun(job_id)
         if (row := deployment.jobs.get(job_id)) is not None and row.paid_by is not None:
-            raise CliError(f"{job_id} is a file of a run.", f"All its files: cosmos-batch runs show {row.paid_by}")
+            raise _is_item(row, row.paid_by)
         if time.monotonic() >= deadline:
             raise no_such_job(job_id)
         time.sleep(POLL_SECONDS)
     if "run" in execution.request:
         raise IsRun(job_id)
     return execution, deployment.jobs.get(job_id)
+
+
+def _is_item(row: JobRow, paid_by: str) -> CliError:
+    """Return the error of a command on jobs that names an item. Several runs may have it; one has paid for it."""
+    others = sorted({Watcher.parse(text).run for text in row.watchers | row.reused_by} - {paid_by})
+    if not others:
+        return CliError(f"{row.job_id} is a file of a run.", f"All its files: cosmos-batch runs show {paid_by}")
+    named = ", ".join(others[:_OTHER_RUNS]) + (" and others" if len(others) > _OTHER_RUNS else "")
+    return CliError(
+        f"{row.job_id} is a file of the runs {paid_by}, {named}; {paid_by} has paid for its answer.",
+        "All files of a run: cosmos-batch runs show RUN",
+    )
 
 
 def no_such_job(job_id: str) -> CliError:

@@ -509,6 +509,18 @@ def test_a_command_on_jobs_names_the_run_of_a_file(
     assert "item-1 is a file of a run.\nAll its files: cosmos-batch runs show monday\n" in capsys.readouterr().err
 
 
+def test_all_runs_of_a_file_are_named_and_which_has_paid(
+    deployment: Deployment, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = ItemJobs(Table(deployment.clients("dynamodb"), deployment.state_table))
+    for run in ("monday", "tuesday", "friday"):
+        items.watch(job.model_copy(update={"job_id": "item-1"}), Watcher(run, "00000", 0), retry=False)
+    assert main(["status", "item-1"]) == 1
+    printed = capsys.readouterr().err
+    assert "item-1 is a file of the runs monday, friday, tuesday; monday has paid for its answer.\n" in printed
+    assert "cosmos-batch runs show RUN" in printed
+
+
 def test_status_names_the_list_of_runs_where_there_are_only_runs(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
