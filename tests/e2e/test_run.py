@@ -96,7 +96,9 @@ def test_a_folder_is_a_run_with_a_plan_a_document_for_each_file_and_one_table(
     assert "bad.png:\nerror: InvalidInput:" in answer.stderr
     documents = [Path(line) for line in answer.stdout.splitlines()]
     assert {path.parent.relative_to(output) for path in documents} == {Path(), Path("deep")}
-    assert {json.loads(path.read_text())["result"] for path in documents} == {"What is it?"}
+    answers = [json.loads(path.read_text()) for path in documents]
+    assert {each["result"] for each in answers} == {"What is it?"}
+    assert len({each["batchJobId"] for each in answers}) == 1, "the model was loaded once"
     [table] = output.glob("*.jsonl")
     lines = [json.loads(line) for line in table.read_text().splitlines()]
     assert {line["id"]: "error" in line for line in lines} == {"a.png": False, "bad.png": True, "deep/b.png": False}
