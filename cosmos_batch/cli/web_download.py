@@ -65,7 +65,10 @@ UNKNOWN = WebVersion()
 
 @dataclass(frozen=True)
 class WebDownload:
-    """How files are fetched. Tests replace the resolver, the rule for addresses, the port and the limits."""
+    """How files are fetched. Tests replace the resolver, the rule for addresses, the port and the limits.
+
+    Once `given_up` is set, what is being fetched ends at the next piece that comes.
+    """
 
     resolver: Callable[[str, int], Sequence[str]] = resolve
     may_connect: Callable[[str], bool] = is_public
@@ -73,6 +76,7 @@ class WebDownload:
     context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
     size_limit: int = INPUT_SIZE_LIMIT
     seconds: float = FILE_SECONDS
+    given_up: threading.Event = field(default_factory=threading.Event)
 
     def fetch(self, address: str, path: Path, known: WebVersion = UNKNOWN) -> WebVersion | None:
         """Write what an https address answers to a file, and return its version.
@@ -131,6 +135,8 @@ class WebDownload:
         with path.open("wb") as file:
             while size <= self.size_limit and length <= self.size_limit and (chunk := response.read1(_CHUNK)):
                 size += file.write(chunk)
+                if self.given_up.is_set():
+                    raise OSError("it was given up")
                 if time.monotonic() > until:
                     raise OSError(f"it took more than {self.seconds:.0f} s")
         if max(size, length) > self.size_limit:

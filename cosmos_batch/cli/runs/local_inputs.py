@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,6 +106,7 @@ class LocalUploads:
         self._missing = LinesOnDisk()
         self._folders: dict[str, Path] = {}  # folders of this machine, by their places' URIs
         self.bytes = 0
+        self._given_up = threading.Event()
 
     def __len__(self) -> int:
         """Return how many files are to be uploaded."""
@@ -134,7 +136,7 @@ class LocalUploads:
     def upload(self) -> None:
         """Upload the files that are missing, with progress. Raises CliError where one was changed or is gone."""
         with ProgressCounter("files uploaded", len(self)) as counting:
-            for _ in in_parallel(self._upload, map(json.loads, self._missing)):
+            for _ in in_parallel(self._upload, map(json.loads, self._missing), give_up=self._given_up.set):
                 counting.add()
 
     def close(self) -> None:
@@ -176,9 +178,14 @@ class LocalUploads:
             stat = Path(name).stat()
             if [stat.st_size, _changed(stat).isoformat()] != planned:
                 raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
-            self._s3.upload_file(name, bucket, key, ExtraArgs=SUBMITTED)
+            self._s3.upload_file(name, bucket, key, ExtraArgs=SUBMITTED, Callback=self._go_on)
         except FileNotFoundError as error:
             raise CliError(f"{name} is gone since the plan was made.", "Plan and start again.") from error
+
+    def _go_on(self, _: int) -> None:
+        """Raise CliError where the uploads were given up. boto3 calls this for each piece of a file that it sends."""
+        if self._given_up.is_set():
+            raise CliError("The upload was given up.", "Start again: what is uploaded is not uploaded twice.")
 
 
 def may_write(s3: Any, place: S3Location) -> bool:

@@ -13,9 +13,15 @@ _AHEAD = 4  # values under way for each thread
 
 
 def in_parallel(
-    function: Callable[[Value], Result], values: Iterable[Value], threads: int = THREADS
+    function: Callable[[Value], Result],
+    values: Iterable[Value],
+    threads: int = THREADS,
+    give_up: Callable[[], object] = lambda: None,
 ) -> Iterator[Result]:
-    """Yield the function's results in the order of the values. The first exception ends it; what waits is dropped."""
+    """Yield the function's results in the order of the values. The first exception ends it; what waits is dropped.
+
+    What is under way is waited for. `give_up` is called before, where it ends early, as after Ctrl-C.
+    """
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -25,6 +31,9 @@ def in_parallel(
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
+        except BaseException:
+            give_up()
+            raise
         finally:
             for future in pending:
                 future.cancel()

@@ -41,8 +41,9 @@ class WebCopies:
         """
         if not len(self):
             return
+        tasks, give_up = map(json.loads, self._addresses), self._download.given_up.set
         with ProgressCounter("addresses copied", len(self)) as counting:
-            for failure in in_parallel(self._copy, map(json.loads, self._addresses), DOWNLOADS_AT_ONCE):
+            for failure in in_parallel(self._copy, tasks, DOWNLOADS_AT_ONCE, give_up):
                 counting.add()
                 if failure is not None:
                     warn(str(failure))

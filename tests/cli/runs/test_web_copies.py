@@ -1,6 +1,7 @@
 """Files at https addresses are copied into S3 when a run starts, each once; one that cannot be had fails alone."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,8 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
 
     class Web:
+        given_up = threading.Event()
+
         def fetch(self, address: str, path: Path, known: WebVersion) -> WebVersion:
             asked.append(address)
             if "gone" in address:
@@ -75,6 +78,7 @@ class VersionedWeb:
     def __init__(self) -> None:
         self.version, self.fetched = "1", list[str]()
         self.fault: BaseException | None = None
+        self.given_up = threading.Event()
 
     def fetch(self, address: str, path: Path, known: WebVersion) -> WebVersion | None:
         if "gone" in address and self.fault is not None:
@@ -126,6 +130,7 @@ def test_a_start_that_is_killed_while_it_copies_goes_on_with_the_missing_files(
     web.fault = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         start()
+    assert web.given_up.is_set(), "what is being fetched ends too"
     web.fault = None
     assert copies(deployment, start()) == [b"picture 1", b"picture 1"]
     assert sorted(web.fetched) == ["https://h.io/a.png", "https://h.io/gone.png"]
