@@ -16,7 +16,14 @@ CASES = [
     ("cosmos-batch runs re", ["resume", "retry"]),
     ("cosmos-batch run --lo", ["--long-video"]),
     ("cosmos-batch run --task 2d", ["2d-grounding"]),
+    ("cosmos-batch generate --mode i2", ["i2v"]),
+    ("cosmos-batch runs export RUN --format p", ["parquet"]),
+    ("cosmos-batch status --state fa", ["failed"]),
+    ("cosmos-batch completion z", ["zsh"]),
 ]
+
+# Where a file is meant, the shell completes its name.
+FILES = ["cosmos-batch run cl", "cosmos-batch view an", "cosmos-batch submit --prompt-file pr"]
 
 # Each script gets the completion script as its first argument and the words as its second, and prints the candidates.
 SHELLS = {
@@ -47,19 +54,24 @@ def environment(**variables: str) -> dict[str, str]:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_program_answers_each_shell_with_the_candidates(shell: str, line: str, candidates: list[str]) -> None:
     """What the scripts ask and read, with and without the shells at hand."""
+    assert answered(shell, line) == [f"plain,{candidate}" for candidate in candidates]
+
+
+@pytest.mark.parametrize("line", FILES)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_names_of_files_are_left_to_the_shell(shell: str, line: str) -> None:
+    assert answered(shell, line) == [f"file,{line.split()[-1]}"]
+
+
+def answered(shell: str, line: str) -> list[str]:
+    """Return what the program answers a shell that completes a line: of each candidate its kind and the word."""
     words = line.split()
-    variables = {
-        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
-        "zsh": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
-        "fish": {"COMP_WORDS": line, "COMP_CWORD": words[-1]},
-    }[shell]
-    asked = environment(_COSMOS_BATCH_COMPLETE=f"{shell}_complete", **variables)
+    number = words[-1] if shell == "fish" else str(len(words) - 1)
+    asked = environment(_COSMOS_BATCH_COMPLETE=f"{shell}_complete", COMP_WORDS=line, COMP_CWORD=number)
     answer = subprocess.run([PROGRAM], env=asked, capture_output=True, text=True, check=False).stdout.splitlines()
     if shell == "zsh":  # three lines for each: its kind, the word and what it does
-        assert answer[::3] == ["plain"] * len(candidates)
-        assert answer[1::3] == candidates
-    else:
-        assert [word.partition("\t")[0] for word in answer] == [f"plain,{candidate}" for candidate in candidates]
+        return [f"{kind},{word}" for kind, word in zip(answer[::3], answer[1::3], strict=True)]
+    return [word.partition("\t")[0] for word in answer]
 
 
 @pytest.mark.parametrize(("line", "candidates"), CASES[:2])
