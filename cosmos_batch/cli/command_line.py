@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from cosmos_batch.cli.messages import Verbosity, set_verbosity
 
@@ -84,6 +85,12 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=self._summaries, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing them, and options as Click does."""
+        matching = {name: text for name, text in self._summaries.items() if name.startswith(incomplete)}
+        names = [CompletionItem(name, help=text) for name, text in matching.items()]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table of commands without importing them."""

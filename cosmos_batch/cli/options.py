@@ -98,8 +98,8 @@ def answer_options(function: Decorated) -> Decorated:
     for name, value, text in reversed(REASONER_OPTIONS):
         function = _table_option(name, value, text, HOW_TO_ANSWER)(function)
     for decorate in (
-        option("--with", "more_inputs", metavar="FILE|s3://...", multiple=True, section=HOW_TO_ANSWER,
-               help="Show the model this file too, after the first. May be given again."),
+        option("--with", "more_inputs", metavar="FILE|s3://...", type=click.Path(), multiple=True,
+               section=HOW_TO_ANSWER, help="Show the model this file too, after the first. May be given again."),
         option("--reasoning/--no-reasoning", default=None, section=HOW_TO_ANSWER,
                help="Let the model think first, or not."),
         option("--system-prompt", metavar="TEXT", section=HOW_TO_ANSWER, help="Use this instead of the default one."),
@@ -166,9 +166,15 @@ def _control_options(function: Decorated, hint: str) -> Decorated:
     function = option(f"--{hint}-weight", metavar="X", help=weight, section=CONTROLS)(function)
     source = "; without a name, it is made from the input." if is_computed else "."
     text = f"Follow this video of {_SHOWN_BY[hint]}{source}"
-    return option(f"--{hint}", metavar="[FILE|s3://...]", is_flag=False, flag_value="", help=text, section=CONTROLS)(
-        function
-    )
+    return option(
+        f"--{hint}",
+        metavar="[FILE|s3://...]",
+        type=click.Path(),
+        is_flag=False,
+        flag_value="",
+        help=text,
+        section=CONTROLS,
+    )(function)
 
 
 def _numbers(text: str | None) -> list[int] | None:

@@ -10,6 +10,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from cosmos_batch.cli.command_line import option
 from cosmos_batch.cli.errors import CliError, WrongCall, file_problem
 
@@ -61,7 +63,7 @@ def output_options(default: str | None = None) -> Callable[[Decorated], Decorate
             "--force", is_flag=True, section=SECTION, help="Replace files that exist. Without it they are kept."
         )(function)
         return option(
-            "--output", metavar="PATH", default=default, section=SECTION,
+            "--output", metavar="PATH", type=click.Path(), default=default, section=SECTION,
             help="Save there: a folder where PATH ends in / or is one, else a file. Prints what was saved"
             + ("; default: this folder" if default == "." else "") + ".",
         )(function)  # fmt: skip

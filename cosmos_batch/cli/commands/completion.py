@@ -23,4 +23,6 @@ def command(context: click.Context, shell: str) -> None:
     root = context.find_root()
     completion = get_completion_class(shell)
     assert completion is not None, "Click has a class for each of SHELLS"
-    click.echo(completion(root.command, {}, str(root.info_name), "_COSMOS_BATCH_COMPLETE").source())
+    script = completion(root.command, {}, str(root.info_name), "_COSMOS_BATCH_COMPLETE").source()
+    # Click's script for fish (8.5.1) cuts what it shows, and names of files, at the first comma.
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'))

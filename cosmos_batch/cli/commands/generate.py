@@ -71,7 +71,12 @@ class _GenerateCommand(CosmosCommand):
 @generator_options
 @one_episode_options
 @option("--submit", "only_submit", is_flag=True, help="Start the job wherever this shell points, print its id and end.")
-@option("--model", metavar="ID|FOLDER", help="On this machine: Hugging Face id, or a checkpoint's folder.")
+@option(
+    "--model",
+    metavar="ID|FOLDER",
+    type=click.Path(),
+    help="On this machine: Hugging Face id, or a checkpoint's folder.",
+)
 @option("--json", "as_json", is_flag=True, help="Print a JSON object: id, and what was made and saved; or id, input.")
 @output_options(default=".")
 def command(

@@ -50,7 +50,7 @@ MODEL_HELP = "Hugging Face id, or ID@REVISION, or a checkpoint's folder."
 @click.argument("files", metavar="FILE|FOLDER|s3://... ...", type=click.Path(), nargs=-1, required=True)
 @reasoner_options
 @episode_options
-@option("--model", metavar="ID|FOLDER", help=MODEL_HELP)
+@option("--model", metavar="ID|FOLDER", type=click.Path(), help=MODEL_HELP)
 @option("--endpoint", metavar="URL", help="Ask this server of OpenAI's protocol, for --model if named.")
 @option("--skip-invalid", is_flag=True, help="Leave out files that cannot be used, and answer the others.")
 @result_json_option

@@ -29,7 +29,13 @@ from cosmos_batch.contract.runs import ResultLine
     "--format", "name", type=click.Choice(list(FORMATS)), required=True,
     help="; ".join(f"{name}: {one.description}" for name, one in FORMATS.items()) + ".",
 )  # fmt: skip
-@option("--output", metavar="PATH", required=True, help="Save there; in a folder, as RUN with the format's ending.")
+@option(
+    "--output",
+    metavar="PATH",
+    type=click.Path(),
+    required=True,
+    help="Save there; in a folder, as RUN with the format's ending.",
+)
 @option("--force", is_flag=True, help="Replace a file that exists. Without it, it is kept.")
 def command(run: str, name: str, output: str, force: bool) -> int:
     """Save the answers and errors of a run as one table, list or dataset.
