@@ -64,7 +64,7 @@ def test_the_program_answers_each_shell_with_the_candidates(shell: str, line: st
     assert answered(shell, line) == [f"plain,{candidate}" for candidate in candidates]
 
 
-@pytest.mark.parametrize(("shell", "line"), zip(SHELLS, FILES, strict=True))
+@pytest.mark.parametrize(("shell", "line"), list(zip(SHELLS, FILES, strict=True)))
 def test_names_of_files_are_left_to_the_shell(shell: str, line: str) -> None:
     assert answered(shell, line) == [f"file,{line.split()[-1]}"]
 
