@@ -53,8 +53,8 @@ def test_an_isolated_clip_costs_what_the_page_says() -> None:
     assert f"p5.48xlarge at ${INSTANCE_TYPES['p5.48xlarge'].dollars_per_hour:.2f} an hour" in PAGE
 
 
-def test_the_instance_types_for_occasional_jobs_can_be_configured() -> None:
-    (types,) = re.findall(r"now and then, 2B or 8B \| `(\[.+?\])`", PAGE)
+def test_the_instance_types_for_many_jobs_at_a_time_can_be_configured() -> None:
+    (types,) = re.findall(r"at a time, 2B or 8B \| `(\[.+?\])`", PAGE)
     for key in ("reason2B", "reason8B"):
         entry = f'{{"enabled": true, "instanceTypes": {types}}}'
         block = f'{{"enabled": true, "modelsReason": {{"{key}": {entry}}}}}'

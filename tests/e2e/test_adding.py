@@ -100,7 +100,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     insert(folder / PARAMETERS, "class Parameters(Model):\n", "    # The new field.\n" + FIELD.lstrip("\n"))
     insert(folder / OPTIONS, "REASONER_OPTIONS = (\n", OPTION)
     insert(folder / HARDWARE, "INSTANCE_TYPES = {\n", INSTANCE_TYPE)
-    insert(folder / PIPELINES, '        instance_types=("g6e.12xlarge", "g5.12xlarge"),\n', FALLBACK)
+    insert(folder / PIPELINES, '        model="nvidia/Cosmos-Reason2-2B",\n', FALLBACK)
     model = folder.parent / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
@@ -173,4 +173,4 @@ def test_the_new_instance_type_is_a_fallback_onto_which_workers_are_deployed(cop
     resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
     environments = [resource for resource in resources if resource["Type"] == "AWS::Batch::ComputeEnvironment"]
     types = [environment["Properties"]["ComputeResources"]["InstanceTypes"] for environment in environments]
-    assert types == [["g6e.12xlarge"], ["g5.12xlarge"], ["g6e.8xlarge"]]
+    assert types == [["g6e.2xlarge"], ["g6e.4xlarge"], ["g6e.8xlarge"]]

@@ -15,7 +15,7 @@ from tests.support.vams_workflow import Vams
 
 BURST = 200  # uploads, and as many callbacks
 MANY = 110  # more than a page of any list, and than a batch of any delivery
-ONE_WORKER = 12  # vCPUs: a quarter of a g6e.12xlarge
+ONE_WORKER = 8  # vCPUs: those of a g6e.2xlarge
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_synthesis_says_what_warm_instances_cost(
 ) -> None:
     lines = printed(capsys, monkeypatch, ROOT / "examples" / "everything.json", tmp_path)
     (line,) = [line for line in lines.splitlines() if line.startswith("cosmos-reason2-2b: ")]
-    assert "1 warm x g6e.12xlarge, 4 workers, cost $7,660 a month (us-east-1" in line
+    assert "1 warm x g6e.2xlarge, 1 workers, cost $1,637 a month (us-east-1" in line
     assert "cosmos3-super: 1 warm x g6e.12xlarge, 1 workers" in lines
 
 

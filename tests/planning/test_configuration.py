@@ -45,8 +45,7 @@ def test_an_empty_configuration_has_the_defaults_of_the_reasoners() -> None:
     two, eight = enabled_pipelines(
         parse_config(with_cosmos(modelsReason={"reason2B": {"enabled": True}, "reason8B": {"enabled": True}}))
     )
-    assert two.instance_types == ["g6e.12xlarge", "g5.12xlarge"]
-    assert eight.instance_types == ["g6e.12xlarge", "g6e.24xlarge"]
+    assert two.instance_types == eight.instance_types == ["g6e.2xlarge", "g6e.4xlarge"]
 
 
 def test_a_generator_falls_back_to_larger_hosts() -> None:
@@ -65,8 +64,9 @@ def test_default_fallbacks_that_cost_much_more_are_listed() -> None:
     assert named.instance_types == nano.instance_types and named.costly_fallbacks == []
     (without,) = enabled_pipelines(parse_config(with_nano(fallbackInstanceTypes=[])))
     assert without.costly_fallbacks == []
+    entry = {"enabled": True, "instanceTypes": ["g6e.12xlarge"]}
     (cheaper,) = enabled_pipelines(
-        parse_config(with_cosmos(modelsReason={"reasonNano": {"enabled": True}}))
+        parse_config(with_cosmos(modelsReason={"reasonNano": entry}))
     )  # its fallback, p5.4xlarge, costs less than what is preferred
     assert cheaper.default_fallbacks == ["p5.4xlarge"] and cheaper.costly_fallbacks == []
 
@@ -80,7 +80,11 @@ def test_spot_takes_the_place_of_a_default_fallback() -> None:
 def test_warm_instances_fill_every_gpu() -> None:
     (two,) = enabled_pipelines(
         parse_config(
-            with_cosmos(useWarmInstances=True, warmInstanceCount=2, modelsReason={"reason2B": {"enabled": True}})
+            with_cosmos(
+                useWarmInstances=True,
+                warmInstanceCount=2,
+                modelsReason={"reason2B": {"enabled": True, "instanceTypes": ["g6e.12xlarge"]}},
+            )
         )
     )
     assert (two.warm_instances, two.warm_workers) == (2, 8)
@@ -135,7 +139,7 @@ def test_uploads_to_a_bucket_of_vams_cannot_start_runs_here_too(ours: str, their
         parse(trigger=True)
 
 
-@pytest.mark.parametrize(("total", "warm"), [(4, 0), (40, 1)])
+@pytest.mark.parametrize(("total", "warm"), [(4, 0), (15, 2)])
 def test_a_total_below_one_worker_or_the_warm_workers_is_refused(total: int, warm: int) -> None:
     cosmos = {"enabled": True, "modelsReason": {"reason2B": {"enabled": True}}}
     cosmos |= {"useWarmInstances": True, "warmInstanceCount": warm} if warm else {}

@@ -16,7 +16,7 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         (with_2b(instanceTypes=[]), ["reason2B.instanceTypes", "at least 1"]),
         (with_2b(instanceTypes=["g6e.12xlarge", "g6e.12xlarge"]), ["reason2B.instanceTypes", "twice"]),
         (with_2b(maxVCpus="many"), ["reason2B.maxVCpus", "'many'", "integer"]),
-        (with_2b(maxVCpus=4), ["reason2B.maxVCpus", "4", "12 or more"]),
+        (with_2b(maxVCpus=4), ["reason2B.maxVCpus", "4", "8 or more"]),
         (with_2b(enabled="yes"), ["reason2B.enabled", "'yes'", "boolean"]),
         (with_2b(autoTriggerOnFileExtensionsUpload=".mp4,.bmp"), ["autoTriggerOnFileExtensionsUpload", ".bmp", ".png"]),
         (with_2b(model="../../etc/passwd"), ["reason2B.model", "../../etc/passwd"]),
@@ -65,7 +65,7 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         (with_2b(engine="vllm", lossy=["stepCache"]), ["reason2B.lossy: vllm has no stepCache; leave stepCache out"]),
         (with_2b(engine="vllm", lossy=["fp8", "fp8"]), ["reason2B.lossy", "names a mode twice"]),
         (
-            with_2b(engine="vllm", lossy=["fp8"]),
+            with_2b(engine="vllm", lossy=["fp8"], instanceTypes=["g5.12xlarge"]),
             ["reason2B.lossy: fp8 needs a GPU of compute capability 8.9 or later", "g5.12xlarge has A10G (8.6)"],
         ),
         (

@@ -38,13 +38,15 @@ def test_the_rtx_pro_6000_is_measured_for_videos_and_computed_for_clips() -> Non
     assert nano == pytest.approx(0.0118 * 1.84, rel=0.01) and clip == pytest.approx(0.076 * 3.35 / 1.597, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["cosmos3-edge-reason", "cosmos3-edge"])
-def test_the_default_type_of_edge_is_the_cheapest_with_eight_vcpus_for_sparse_traffic(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["cosmos-reason2-2b", "cosmos-reason2-8b", "cosmos3-nano-reason", "cosmos3-edge-reason", "cosmos3-edge"]
+)
+def test_the_default_type_is_the_cheapest_with_eight_vcpus_for_sparse_traffic(name: str) -> None:
     """With four vCPUs, a worker has too few to decode videos beside its server."""
-    edge = pipeline(name)
+    one = pipeline(name)
     costs = {
         kind: cost.sparse_dollars
         for kind, instance in INSTANCE_TYPES.items()
-        if instance.vcpus >= 8 and (cost := item_cost(edge, kind))
+        if instance.vcpus >= 8 and (cost := item_cost(one, kind))
     }
-    assert min(costs, key=lambda kind: costs[kind]) == edge.instance_types[0]
+    assert min(costs, key=lambda kind: costs[kind]) == one.instance_types[0]
