@@ -52,17 +52,21 @@ def test_progress_is_reported_for_each_step(make: Make) -> None:
     assert steps == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
-def test_next_job_is_generated_while_the_last_one_is_written(
+def test_a_job_is_written_while_the_next_one_is_generated(
     engine: DiffusersEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files of a video are encoded on the CPU for seconds, in which the GPU is not to wait."""
-    second_began, write = threading.Event(), engine_module.write_files
+    written, write = threading.Event(), engine_module.write_files
 
-    def write_late(*arguments: Any) -> Any:
-        assert second_began.wait(PATIENCE), "the second job waits until the first is written"
-        return write(*arguments)
+    def write_and_tell(*arguments: Any) -> Any:
+        files = write(*arguments)
+        written.set()
+        return files
 
-    monkeypatch.setattr(engine_module, "write_files", write_late)
+    def wait_for_the_first(*_: int) -> None:
+        assert written.wait(PATIENCE), "the first job is written only when the second is generated"
+
+    monkeypatch.setattr(engine_module, "write_files", write_and_tell)
     generation = settled({**SHORT, **PLAIN}, None, guardrails=False)
 
     def start(name: str, progress: Callable[[int, int], None]) -> Coroutine[Any, Any, GeneratorOutput]:
@@ -70,8 +74,7 @@ def test_next_job_is_generated_while_the_last_one_is_written(
         return engine.generate(generation, GenerationFiles(None, {}), tmp_path / name, progress)
 
     async def both() -> list[GeneratorOutput]:
-        first = start("first", lambda *_: None)
-        return await asyncio.gather(first, start("second", lambda *_: second_began.set()))
+        return await asyncio.gather(start("first", lambda *_: None), start("second", wait_for_the_first))
 
     assert all(output.files for output in asyncio.run(both()))
 
