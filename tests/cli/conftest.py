@@ -2,14 +2,18 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.messages import Verbosity, set_verbosity
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from tests.support.moto_deployment import MACHINE as MACHINE
@@ -17,6 +21,7 @@ from tests.support.moto_deployment import moto_deployment
 
 PIPELINE = "cosmos-reason2-2b"
 STARTED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+REFUSED = Error(code="InvalidInput", message="clip.mp4 has no frames.", remedy="Send a video that has some.")
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +96,12 @@ def deployment(stepfunctions: FakeStepFunctions) -> Iterator[Deployment]:
 
 
 @pytest.fixture
+def found_by_commands(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands work with the deployment of the test, as if the shell pointed at it."""
+    monkeypatch.setattr(deployments, "find", lambda: deployment)
+
+
+@pytest.fixture
 def job(deployment: Deployment) -> Job:
     """Provide a planned job, with its row."""
     job = Job(
@@ -110,3 +121,13 @@ def job(deployment: Deployment) -> Job:
     )
     deployment.jobs.create(job)
     return job
+
+
+def put_document(deployment: Deployment, job: Job) -> None:
+    """Write the document of a job that has answered."""
+    deployment.clients("s3").put_object(Bucket="assets", Key=job.document.key, Body='{"result": "Ein Bär"}'.encode())
+
+
+def time_that_runs(happens: Callable[[], object]) -> SimpleNamespace:
+    """Return a replacement for one module's `time`, whose `sleep` calls a function instead of waiting."""
+    return SimpleNamespace(sleep=lambda _: happens(), monotonic=monotonic)

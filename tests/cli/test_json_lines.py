@@ -6,24 +6,20 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import json_lines
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.main import main
-from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
-from tests.cli.conftest import FakeStepFunctions
+from tests.cli.conftest import REFUSED, FakeStepFunctions
 from tests.cli.test_job_snapshot import run_through
 
-REFUSED = Error(code="InvalidInput", message="clip.mp4 has no frames.", remedy="Send a video that has some.")
 DOCUMENT = {"result": "Ein Bär"}
 
 
 @pytest.fixture(autouse=True)
-def jobs(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
+def jobs(found_by_commands: None, deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
     """Provide a job that has succeeded, `refused`, which has failed, and `running`."""
-    monkeypatch.setattr(deployments, "find", lambda: deployment)
     run_through(deployment, job, stepfunctions)
     body = json.dumps(DOCUMENT, ensure_ascii=False).encode()
     deployment.clients("s3").put_object(Bucket="assets", Key=job.document.key, Body=body)

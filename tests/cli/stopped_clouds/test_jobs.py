@@ -10,8 +10,7 @@ from cosmos_batch.cli.job_summary import JobSummary
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.stopped_clouds.jobs import kept_job_ended
 from cosmos_batch.contract.job import Job
-from tests.cli.commands.test_jobs import put_document
-from tests.cli.conftest import PIPELINE, FakeStepFunctions
+from tests.cli.conftest import PIPELINE, FakeStepFunctions, put_document
 from tests.cli.stopped_clouds.conftest import ENDPOINT, Cloud
 from tests.cli.test_job_snapshot import run_through
 

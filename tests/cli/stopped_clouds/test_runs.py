@@ -14,8 +14,7 @@ from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.state import ItemEnd
 from tests.cli.commands.runs.conftest import put_row
-from tests.cli.commands.test_jobs import in_its_sleep
-from tests.cli.conftest import FakeStepFunctions
+from tests.cli.conftest import FakeStepFunctions, time_that_runs
 from tests.cli.stopped_clouds.conftest import Cloud
 from tests.support.run_objects import PIPELINE, answered, failed, put_run
 
@@ -102,7 +101,7 @@ def test_a_run_that_goes_on_is_cancelled_and_its_answers_are_collected_before_th
         assert stepfunctions.executions["now"]["status"] == "ABORTED"
         deployment.runs.end("now", deployment.execution_arn("now"), "CANCELLED", runs.STOPPED.message)
 
-    monkeypatch.setattr(runs, "time", in_its_sleep(collect))
+    monkeypatch.setattr(runs, "time", time_that_runs(collect))
     assert main(["local", "down"]) == 0 and cloud.stopped
     capsys.readouterr()
     assert main(["runs", "show", "now", "--json"]) == 0
