@@ -1,6 +1,7 @@
 """A run on moto: its objects, its rows, and calls of the functions as the state machine makes them."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,16 +15,19 @@ from cosmos_batch.contract.environment import (
     PrepareRunEnvironment,
 )
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.result import Output, Result, Usage
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
 from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.planning.runs.shards import item_line
 from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Runs, ShardRow, StagedDocuments, count_item
 from lambdas.handlers import collect, feed, finish_run, prepare_run
+from lambdas.runs import reconcile
 from lambdas.runs.objects import RunObjects
-from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
+from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET, Cloud
 
 RUN = "my-run"
+ANOTHER = Identity(model=IDENTITY.model, engine="auto", configuration="another configuration")
 
 
 class RunFixture:
@@ -125,3 +129,44 @@ def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.Monk
     for environment in (FeedEnvironment, PrepareRunEnvironment, CollectEnvironment, FinishRunEnvironment):
         configure(environment)
     return RunFixture(cloud)
+
+
+@pytest.fixture
+def stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a sweep look at every shard, however short it has not changed."""
+    monkeypatch.setattr(reconcile, "STALLED", timedelta(0))
+
+
+def run_sweep(bench: RunFixture) -> None:
+    """Reconcile the runs, as `scale` does every minute."""
+    reconcile.reconcile_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
+
+
+def sent_ids(bench: RunFixture) -> list[str]:
+    """Return the ids of the jobs whose messages are in the pipeline's queue."""
+    return [message["job"]["jobId"] for message in bench.sent()]
+
+
+class Died(Exception):  # noqa: N818 - the end of a process, which is no error of its code
+    """The process of a function has ended in the middle of its work."""
+
+
+def dies_at(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, call: Callable[[], object]) -> None:
+    """Call a function whose process dies at the moment in which it calls `name` of `owner`."""
+
+    def die(*_: object, **__: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as fault:
+        fault.setattr(owner, name, die)
+        with pytest.raises(Died):
+            call()
+
+
+def deploy(monkeypatch: pytest.MonkeyPatch, identity: Identity) -> None:
+    """Deploy the pipeline for another model or configuration, as `feed` reads it."""
+    pipelines = {
+        name: pipeline.model_copy(update={"queue": pipeline.queue.model_copy(update={"identity": identity})})
+        for name, pipeline in feed.pipelines().items()
+    }
+    monkeypatch.setattr(feed, "pipelines", lambda: pipelines)

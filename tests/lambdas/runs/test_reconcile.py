@@ -6,13 +6,7 @@ import pytest
 
 from cosmos_batch.state import Attempt, count_item
 from lambdas.runs import reconcile
-from lambdas.runs.reconcile import reconcile_runs
-from tests.lambdas.cloud import SMALL, STATE_BUCKET
-from tests.lambdas.runs.conftest import RUN, RunFixture
-
-
-def run_sweep(bench: RunFixture) -> None:
-    reconcile_runs(bench.cloud.table, STATE_BUCKET, {SMALL: bench.cloud.jobs_queue})
+from tests.lambdas.runs.conftest import RUN, RunFixture, run_sweep
 
 
 def test_a_complete_shard_is_answered_again(bench: RunFixture) -> None:
