@@ -33,7 +33,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             source = options.source or fetched(engine.REPOSITORY, engine.COMMIT, Path(folder) / "source")
             python = options.python or environment(engine.PACKAGES, Path(folder) / "environment")
-            engine.RECORD.write_text(written(asked(engine, name, source, python)), encoding="utf-8")
+            engine.RECORD.write_text(written(verdicts_of(engine, name, source, python)), encoding="utf-8")
         print(f"wrote {engine.RECORD.relative_to(ROOT)}")
 
 
@@ -57,33 +57,33 @@ def environment(packages: tuple[str, ...], folder: Path) -> Path:
     return python
 
 
-def asked(engine: Any, name: str, source: Path, python: Path) -> dict[str, Any]:
-    """Ask the engine about each case, and return its answers beside the cases."""
+def verdicts_of(engine: Any, name: str, source: Path, python: Path) -> dict[str, Any]:
+    """Have the engine's own classes check each case, and return the record with their verdicts."""
     sent, spoiled = engine.sent(), engine.spoiled()
     order = {
         "source": str(source),
-        "asked": {case: engine.question(case, one) for case, one in {**sent, **spoiled}.items()},
+        "cases": {case: engine.question(case, content) for case, content in {**sent, **spoiled}.items()},
     }
     program = [str(python), str(MODELS / f"ask_{name}.py")]
     answer = json.loads(
         subprocess.run(program, input=json.dumps(order), stdout=subprocess.PIPE, text=True, check=True).stdout
     )
-    said = answer.pop("said")
+    verdicts = answer.pop("verdicts")
     return {
         "source": f"{engine.CLASSES} of github.com/{engine.REPOSITORY}",
         "commit": engine.COMMIT,
         "how": "scripts/argument_models.py: the engine's own classes, without a GPU and without a model",
         **answer,
-        "accepted": {case: {"sent": sent[case], **verdict(said[case], True)} for case in sent},
-        "refused": {case: {"sent": spoiled[case], **verdict(said[case], False)} for case in spoiled},
+        "accepted": {case: {"sent": sent[case], **verdict(verdicts[case], True)} for case in sent},
+        "refused": {case: {"sent": spoiled[case], **verdict(verdicts[case], False)} for case in spoiled},
     }
 
 
-def verdict(said: dict[str, Any], expected: bool) -> dict[str, Any]:
-    """End the program where an answer is not the one that the table expects."""
-    if said.pop("accepted") is not expected:
-        raise SystemExit(f"{'refused' if expected else 'accepted'}, against what was expected: {said}")
-    return said
+def verdict(answer: dict[str, Any], expected: bool) -> dict[str, Any]:
+    """Return a verdict without `accepted`. Raises SystemExit where that is not what the table expects."""
+    if answer.pop("accepted") is not expected:
+        raise SystemExit(f"{'refused' if expected else 'accepted'}, against what was expected: {answer}")
+    return answer
 
 
 def written(record: dict[str, Any]) -> str:
@@ -91,7 +91,7 @@ def written(record: dict[str, Any]) -> str:
     parts = []
     for name, value in record.items():
         if name in ("accepted", "refused"):
-            lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(one)}" for case, one in value.items())
+            lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(content)}" for case, content in value.items())
             parts.append(f"{json.dumps(name)}: {{\n{lines}\n }}")
         else:
             parts.append(f"{json.dumps(name)}: {json.dumps(value)}")

@@ -10,7 +10,7 @@ def filled(text: str, tables: dict[str, str]) -> str:
         assert begin in text, f"the page has no {begin}"
         text = re.sub(
             f"({begin}).*?(?=<!-- end -->)",
-            lambda found, table_lines=table_lines: found[1] + table_lines,
+            lambda match, table_lines=table_lines: match[1] + table_lines,
             text,
             flags=re.DOTALL,
         )

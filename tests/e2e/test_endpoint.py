@@ -48,7 +48,7 @@ def test_a_clip_is_answered_by_the_server_and_its_key_stays_a_secret(app: App, s
     assert document["engine"] == f"endpoint {served.url}"
     assert document["model"] == MODEL, "which was asked of the server"
     assert f"serves {MODEL}" in document["jobLogs"]
-    assert served.asked[-1]["messages"][1]["content"][-1]["text"] == "What does the arm do?"
+    assert served.requests[-1]["messages"][1]["content"][-1]["text"] == "What does the arm do?"
     assert {headers["Authorization"] for headers in served.headers} == {f"Bearer {KEY}"}
     assert KEY not in json.dumps(document)
     files = [path for path in app.folder.rglob("*") if path.suffix in (".log", ".json", ".txt") and path.is_file()]

@@ -30,7 +30,7 @@ from infra.constructs.hugging_face_token import OUTPUT as SECRET
 from tests.e2e.test_generator import requested
 from tests.support import media_files
 from tests.support.deployed_app import App, configuration_text, error_of, running_app, wait_for
-from tests.support.deployed_generations import LOOKS, Asked
+from tests.support.deployed_generations import CHECKS, ExpectedGeneration
 from tests.support.guardrail_files import write_block_list, write_prompt_checker
 from tests.support.model_hub import Hub
 from tests.support.mp4 import pictures
@@ -55,28 +55,32 @@ def transfer(*videos: str, **controls: Any) -> dict[str, Any]:
 
 
 OF_ARM: dict[str, Any] = {"video": (320, 240, 5, Fraction(5))}
-ASKED = {
-    "t2i": Asked({"mode": "t2i", **SMALL}, video=None),
-    "t2i-jpeg": Asked({"mode": "t2i", "imageFormat": "jpeg", **SMALL}, video=None),
-    "t2v": Asked({"mode": "t2v", "contactSheet": True, **FEW}, others=("preview", "contactSheet")),
-    "t2v-sound": Asked({"mode": "t2v", "sound": True, "fps": 29.97, **FEW}, video=(64, 48, 9, NTSC)),
-    "t2v-bare": Asked({"mode": "t2v", "preview": False, **FEW, "negativePrompt": None}, others=()),
-    "i2v": Asked({"mode": "i2v", **FEW}, "picture.png"),
-    "i2v-sound": Asked({"mode": "i2v", "sound": True, **FEW}, "picture.png"),
-    "v2v": Asked({"mode": "v2v", **SMALL, "numFrames": 13}, "clip.mp4", video=(64, 48, 13, Fraction(24))),
-    "v2v-sound": Asked({"mode": "v2v", "sound": True, "conditionFrames": [0], **FEW}, "clip.mp4"),
-    "v2v-last": Asked({"mode": "v2v", "conditionKeep": "last", "conditionFrames": [0], **FEW}, "clip.mp4"),
-    "edge": Asked(transfer(edge={}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
-    "blur": Asked(transfer(blur={"strength": "low"}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
-    "depth": Asked(transfer("depth"), "clip.mp4", video=(64, 48, 9, Fraction(12))),
-    "edge-blur-seg-wsm": Asked(transfer("seg", "wsm", edge={}, blur={}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
-    "transfer-in-chunks": Asked(
+GENERATIONS = {
+    "t2i": ExpectedGeneration({"mode": "t2i", **SMALL}, video=None),
+    "t2i-jpeg": ExpectedGeneration({"mode": "t2i", "imageFormat": "jpeg", **SMALL}, video=None),
+    "t2v": ExpectedGeneration({"mode": "t2v", "contactSheet": True, **FEW}, others=("preview", "contactSheet")),
+    "t2v-sound": ExpectedGeneration({"mode": "t2v", "sound": True, "fps": 29.97, **FEW}, video=(64, 48, 9, NTSC)),
+    "t2v-bare": ExpectedGeneration({"mode": "t2v", "preview": False, **FEW, "negativePrompt": None}, others=()),
+    "i2v": ExpectedGeneration({"mode": "i2v", **FEW}, "picture.png"),
+    "i2v-sound": ExpectedGeneration({"mode": "i2v", "sound": True, **FEW}, "picture.png"),
+    "v2v": ExpectedGeneration({"mode": "v2v", **SMALL, "numFrames": 13}, "clip.mp4", video=(64, 48, 13, Fraction(24))),
+    "v2v-sound": ExpectedGeneration({"mode": "v2v", "sound": True, "conditionFrames": [0], **FEW}, "clip.mp4"),
+    "v2v-last": ExpectedGeneration({"mode": "v2v", "conditionKeep": "last", "conditionFrames": [0], **FEW}, "clip.mp4"),
+    "edge": ExpectedGeneration(transfer(edge={}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "blur": ExpectedGeneration(transfer(blur={"strength": "low"}), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "depth": ExpectedGeneration(transfer("depth"), "clip.mp4", video=(64, 48, 9, Fraction(12))),
+    "edge-blur-seg-wsm": ExpectedGeneration(
+        transfer("seg", "wsm", edge={}, blur={}), "clip.mp4", video=(64, 48, 9, Fraction(12))
+    ),
+    "transfer-in-chunks": ExpectedGeneration(
         {**transfer(edge={}), "numFrames": 13, "framesPerChunk": 9}, "clip.mp4", video=(64, 48, 13, Fraction(12))
     ),
-    "forward": Asked({"mode": "forward_dynamics", "action": MOVES, **ARM}, "picture.png", **OF_ARM),
-    "forward-of-a-file": Asked({"mode": "forward_dynamics", "actionPath": "moves.json", **ARM}, "clip.mp4", **OF_ARM),
-    "inverse": Asked({"mode": "inverse_dynamics", **ARM}, "clip.mp4", actions=4, **OF_ARM),
-    "policy": Asked({"mode": "policy", **ARM}, "picture.png", actions=4, **OF_ARM),
+    "forward": ExpectedGeneration({"mode": "forward_dynamics", "action": MOVES, **ARM}, "picture.png", **OF_ARM),
+    "forward-of-a-file": ExpectedGeneration(
+        {"mode": "forward_dynamics", "actionPath": "moves.json", **ARM}, "clip.mp4", **OF_ARM
+    ),
+    "inverse": ExpectedGeneration({"mode": "inverse_dynamics", **ARM}, "clip.mp4", actions=4, **OF_ARM),
+    "policy": ExpectedGeneration({"mode": "policy", **ARM}, "picture.png", actions=4, **OF_ARM),
 }
 
 
@@ -128,24 +132,26 @@ def deployed(folder: Path, clip: Path, picture: Path) -> Iterator[Running]:
             s3.upload_file(str(clip), app.assets, f"in/{name}.mp4")
         s3.upload_file(str(picture), app.assets, "in/picture.png")
         s3.put_object(Bucket=app.assets, Key="in/moves.json", Body=json.dumps(MOVES).encode())
-        yield Running(app, {name: start(app, request, name) for name, request in ASKED.items()})
+        yield Running(app, {name: start(app, request, name) for name, request in GENERATIONS.items()})
 
 
-def start(app: App, request: Asked, name: str) -> str:
+def start(app: App, request: ExpectedGeneration, name: str) -> str:
     input_ = {} if request.input is None else {"input": f"s3://{app.assets}/in/{request.input}"}
     output = f"s3://{app.assets}/out/{name}/"
-    return app.start({"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": request.said, **input_})
+    return app.start(
+        {"pipeline": NANO, "prompt": "A cube.", "output": output, "parameters": request.parameters, **input_}
+    )
 
 
 def test_every_mode_is_requested() -> None:
-    assert {request.said["mode"] for request in ASKED.values()} == set(MODES)
-    with_sound = {request.said["mode"] for request in ASKED.values() if request.sound}
+    assert {request.parameters["mode"] for request in GENERATIONS.values()} == set(MODES)
+    with_sound = {request.parameters["mode"] for request in GENERATIONS.values() if request.sound}
     assert with_sound == {name for name, rules in MODES.items() if rules.sound}
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", GENERATIONS)
 def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> None:
-    request, document = ASKED[name], running.document(name)
+    request, document = GENERATIONS[name], running.document(name)
     assert {one.role for one in document.files} == request.roles
     outputs, s3 = running.outputs(name), running.app.client("s3")
     assert len(outputs) == len(document.files) + 1, "the document itself is one"
@@ -156,15 +162,15 @@ def test_a_mode_makes_its_files(running: Running, name: str, tmp_path: Path) -> 
         assert len(body) == file.size == outputs[file.file]["size"] > 0
         assert OBJECT_MARKER in stored["Metadata"], "an upload of ours starts nothing"
         (tmp_path / file.file).write_bytes(body)
-        LOOKS[file.role](tmp_path / file.file, request, document)
+        CHECKS[file.role](tmp_path / file.file, request, document)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", GENERATIONS)
 def test_a_document_has_all_that_generating_again_needs(running: Running, name: str) -> None:
-    request, document = ASKED[name], running.document(name)
+    request, document = GENERATIONS[name], running.document(name)
     generation = document.generation
     assert (generation.mode, generation.prompt, generation.steps, generation.sound) == (
-        request.said["mode"],
+        request.parameters["mode"],
         "A cube.",
         2,
         request.sound,
@@ -172,7 +178,7 @@ def test_a_document_has_all_that_generating_again_needs(running: Running, name: 
     assert (
         generation.size is not None and generation.num_frames and generation.fps and generation.max_sequence_length
     ), "nothing is open"
-    assert generation.negative_prompt == (request.said["negativePrompt"] or nvidia_negative_prompt())
+    assert generation.negative_prompt == (request.parameters["negativePrompt"] or nvidia_negative_prompt())
     assert (document.input and document.input.uri.rpartition("/")[2]) == request.input
     assert (document.model, document.engine.split()[0]) == (GENERATOR_NAME, "diffusers")
     assert {NOISE, UNGUARDED} <= set(document.notes)
@@ -240,7 +246,7 @@ def test_the_demo_names_its_output_and_its_document_generates_it_again(
 
 
 def test_a_single_worker_served_every_mode(running: Running) -> None:
-    documents = [running.document(name) for name in ASKED]
+    documents = [running.document(name) for name in GENERATIONS]
     assert len({document.batch_job_id for document in documents}) == 1, "the model was loaded once"
     seeds = [document.generation.seed for document in documents]
     assert len(set(seeds)) == len(seeds), "each was drawn for its job"
@@ -263,7 +269,7 @@ def test_a_worker_refuses_what_only_it_can_check(
     app.upload("in/narrow.json", json.dumps([[0.1] * 9] * 4).encode())
     app.upload("in/nan.json", json.dumps([[float("nan")] * 10] * 4).encode())
     app.upload("in/short.mp4", media_files.video(tmp_path / "short.mp4", frames=12))
-    arn = start(app, Asked(parameters, name), "refused")
+    arn = start(app, ExpectedGeneration(parameters, name), "refused")
     error = error_of(app.ended(arn, 180))
     assert error["code"] == "InvalidInput" and message in error["message"]
 

@@ -25,8 +25,8 @@ def commands(command: click.Command = group, name: str = "cosmos-batch") -> dict
     context = click.Context(command)
     below = {key: command.get_command(context, key) for key in command.list_commands(context)}
     return {
-        key: found
+        path: leaf
         for sub, child in below.items()
         if child is not None
-        for key, found in commands(child, f"{name} {sub}").items()
+        for path, leaf in commands(child, f"{name} {sub}").items()
     }

@@ -19,7 +19,7 @@ from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow, Jobs, ReservedKeys, Table, Workers
 from infra.synth import synthesize
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 TWO_B, EIGHT_B = "cosmos-reason2-2b", "cosmos-reason2-8b"
 SCRIPTED = "tests.support.scripted_engine:ScriptedEngine"
@@ -36,7 +36,7 @@ QUICK = {
 def configuration(
     folder: Path, entry: dict[str, Any] | None = None, use_code_build: bool = False, **cosmos_batch: Any
 ) -> Config:
-    """Parsed from `configuration_text`."""
+    """Return the configuration of `configuration_text`."""
     return parse_config(configuration_text(folder, entry, use_code_build, **cosmos_batch))
 
 
@@ -47,7 +47,7 @@ def configuration_text(
     token: str = "",
     **cosmos_batch: Any,
 ) -> str:
-    """Both reasoners on the scripted engine, each with a folder of its own for a model; `entry` changes the 2B's."""
+    """Return a config.json with both reasoners on the scripted engine; `entry` changes the settings of the 2B."""
     models: dict[str, dict[str, Any]] = {}
     for key, name in (("reason2B", TWO_B), ("reason8B", EIGHT_B)):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class App:
         return Workers(self.table, pipeline)
 
     def function(self, module: str) -> str:
-        """Name of the Lambda of `lambdas/handlers/<module>.py`."""
+        """Return the name of the deployed function whose entry point is `lambdas/handlers/<module>.py`."""
         pages = self.client("lambda").get_paginator("list_functions").paginate()
         [name] = [
             one["FunctionName"]
@@ -114,12 +114,12 @@ class App:
         return str(name)
 
     def output(self, ending: str) -> str:
-        """The one output whose name ends so."""
+        """Return the value of the only stack output whose name has this ending."""
         [value] = [value for name, value in self.outputs.items() if name.endswith(ending)]
         return value
 
     def vams_function(self, pipeline: str) -> str:
-        """Name of the Lambda that VAMS invokes for a pipeline."""
+        """Return the name of the function that VAMS invokes for a pipeline."""
         functions = self.client("lambda").get_paginator("list_functions").paginate()
         [name] = [
             function["FunctionName"]
@@ -131,7 +131,7 @@ class App:
         return str(name)
 
     def upload(self, key: str, body: bytes | Path, prompt: str | None = None, **metadata: str) -> str:
-        """Put a file as a person does; returns its version."""
+        """Upload a file as a person does, and return its version."""
         if prompt is not None:
             metadata["COSMOS_REASON_PROMPT"] = prompt
         data = body.read_bytes() if isinstance(body, Path) else body
@@ -141,7 +141,7 @@ class App:
         return version
 
     def start(self, request: Any, name: str | None = None) -> str:
-        """Start the machine as its console does; returns the execution's ARN."""
+        """Start an execution as the Step Functions console does, and return its ARN."""
         arguments = {"name": name} if name else {}
         arn: str = self.client("stepfunctions").start_execution(
             stateMachineArn=self.machine, input=json.dumps(request), **arguments
@@ -149,7 +149,7 @@ class App:
         return arn
 
     def executions(self, key: str | None = None) -> list[dict[str, Any]]:
-        """All executions, or those for one input key with their inputs."""
+        """Return all executions, or those for one input file, each with its `input`."""
         stepfunctions = self.client("stepfunctions")
         pages = stepfunctions.get_paginator("list_executions").paginate(stateMachineArn=self.machine)
         listed = [one for page in pages for one in page["executions"]]
@@ -163,28 +163,28 @@ class App:
         return [one for one in with_inputs if json.loads(one["input"]).get("input") == f"s3://{self.assets}/{key}"]
 
     def execution_of(self, key: str, seconds: float = 180) -> dict[str, Any]:
-        """The one execution for an input key, ended."""
+        """Wait until the first execution for an input file has ended, and return its description."""
         arn = wait_for(lambda: self.executions(key), seconds, f"no execution for {key}")[0]["executionArn"]
         return self.ended(arn, seconds)
 
     def ended(self, arn: str, seconds: float = 180) -> dict[str, Any]:
-        """The description of an execution, as soon as it has ended."""
+        """Wait until an execution has ended, and return its description."""
         stepfunctions = self.client("stepfunctions")
 
         def look() -> dict[str, Any] | None:
-            found: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
-            return found if found["status"] in ENDED else None
+            execution: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
+            return execution if execution["status"] in ENDED else None
 
         return wait_for(look, seconds, f"{arn} did not end")
 
     def ended_under_sweeps(self, arn: str) -> dict[str, Any]:
-        """As `ended`, with the minute between two sweeps shortened to a second."""
+        """Do as `ended`, and invoke the sweep of every minute once a second meanwhile."""
 
         def look() -> dict[str, Any] | None:
             self.sweep()
             time.sleep(1)
-            found: dict[str, Any] = self.client("stepfunctions").describe_execution(executionArn=arn)
-            return found if found["status"] in ENDED else None
+            execution: dict[str, Any] = self.client("stepfunctions").describe_execution(executionArn=arn)
+            return execution if execution["status"] in ENDED else None
 
         return wait_for(look, 120, f"{arn} did not end")
 
@@ -194,19 +194,19 @@ class App:
         return row
 
     def document(self, arn: str) -> dict[str, Any]:
-        """The document of an execution that succeeded."""
+        """Return the document of an execution that succeeded."""
         place = parse_uri(self.row(arn).document)
         body = self.client("s3").get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
         document: dict[str, Any] = json.loads(body)
         return document
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Keys in the asset bucket."""
+        """Return the keys in the asset bucket."""
         pages = self.client("s3").get_paginator("list_objects_v2").paginate(Bucket=self.assets, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
     def sweep(self) -> None:
-        """What a rule does every minute, now."""
+        """Invoke `scale` now, as EventBridge's rule does every minute."""
         functions = self.client("lambda").get_paginator("list_functions").paginate()
         [scale] = [
             one["FunctionName"]
@@ -217,11 +217,11 @@ class App:
         self.client("lambda").invoke(FunctionName=scale, Payload=json.dumps({"sweep": True}))
 
     def queue_url(self, pipeline: str = TWO_B) -> str:
-        """Of a pipeline's queue, as `plan` knows it."""
+        """Return the URL of a pipeline's queue, which `plan` reads from the pipeline's SSM parameter."""
         return self.deployed(pipeline).queue.queue_url
 
     def deployed(self, pipeline: str = TWO_B) -> DeployedPipeline:
-        """What the deployment tells the functions of a pipeline."""
+        """Return what the pipeline's SSM parameter says, from which the functions know the pipeline."""
         [plan] = [variables for variables in self._environments() if "DEADLINE_SECONDS" in variables]
         names = json.loads(plan["PIPELINE_PARAMETERS"])
         parameters = self.client("ssm").get_parameters(Names=names)["Parameters"]
@@ -233,26 +233,26 @@ class App:
         return [one.get("Environment", {}).get("Variables", {}) for page in pages for one in page["Functions"]]
 
     def queue_is_empty(self, pipeline: str = TWO_B) -> bool:
-        """Nothing waits and nothing is in flight."""
+        """Return whether the pipeline's queue has no message, neither visible nor in flight."""
         answer = self.client("sqs").get_queue_attributes(QueueUrl=self.queue_url(pipeline), AttributeNames=["All"])
         names = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
         return all(answer["Attributes"][name] == "0" for name in names)
 
     def worker_jobs(self, pipeline: str = TWO_B) -> list[dict[str, Any]]:
-        """Every Batch job of a pipeline's workers, ended ones included."""
+        """Return the Batch jobs of all workers of a pipeline, also of those that have ended."""
         batch = self.client("batch")
         rows = self.workers(pipeline).list()
-        found: list[dict[str, Any]] = []
+        jobs: list[dict[str, Any]] = []
         for start in range(0, len(rows), 100):
-            found += batch.describe_jobs(jobs=[row.worker for row in rows[start : start + 100]])["jobs"]
-        return found
+            jobs += batch.describe_jobs(jobs=[row.worker for row in rows[start : start + 100]])["jobs"]
+        return jobs
 
     def live_workers(self, pipeline: str = TWO_B) -> list[str]:
         return [job["jobId"] for job in self.worker_jobs(pipeline) if job["status"] not in ("SUCCEEDED", "FAILED")]
 
 
 def error_of(execution: dict[str, Any]) -> dict[str, Any]:
-    """The Error that a failed execution carries in its cause."""
+    """Return the Error in the cause of a failed execution."""
     assert execution["status"] == "FAILED", execution
     error: dict[str, Any] = json.loads(execution["cause"])
     assert error["code"] == execution["error"]
@@ -261,15 +261,15 @@ def error_of(execution: dict[str, Any]) -> dict[str, Any]:
     return error
 
 
-def wait_for(look: Callable[[], Found | None], seconds: float, otherwise: str) -> Found:
-    """What `look` returns as soon as that is something; it is asked less often as the wait goes on.
+def wait_for(look: Callable[[], Answer | None], seconds: float, otherwise: str) -> Answer:
+    """Call `look` until it returns something true, and return that; fail with the text `otherwise` after `seconds`.
 
-    A look costs the cloud some 10 ms of a processor, and while a test waits for seconds, others could have that.
+    The pause between two calls grows, because each call costs the local cloud some 10 ms of CPU time.
     """
     end, pause = time.monotonic() + seconds, 0.05
     while True:
-        if found := look():
-            return found
+        if answer := look():
+            return answer
         assert time.monotonic() < end, otherwise
         time.sleep(pause)
         pause = min(0.4, 1.2 * pause)
@@ -279,7 +279,7 @@ def wait_for(look: Callable[[], Found | None], seconds: float, otherwise: str) -
 def running_app(
     folder: Path, config: Config, prepare: Callable[[LocalCloud], None] = lambda cloud: None
 ) -> Iterator[App]:
-    """A cloud with the app in it; both are gone afterwards. `prepare` makes what was in the account before."""
+    """Provide the app, deployed to a local cloud of its own. `prepare` creates what the account has before that."""
     with start_local_cloud(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
         prepare(cloud)
         assembly = synthesize(config, folder / "cdk.out")

@@ -62,11 +62,11 @@ def check(path: Path, generation: Generation) -> None:
 
 def video(path: Path) -> tuple[int, int, int, float, bool]:
     """Return width, height, frame count, frame rate, and whether there is sound, of an H.264 video."""
-    found = probe(path)
-    assert isinstance(found, VideoInfo) and found.codec == "h264"
+    info = probe(path)
+    assert isinstance(info, VideoInfo) and info.codec == "h264"
     with av.open(str(path)) as container:
         sound = bool(container.streams.audio)
-    return found.width, found.height, len(found.timeline.times), round(found.timeline.fps, 3), sound
+    return info.width, info.height, len(info.timeline.times), round(info.timeline.fps, 3), sound
 
 
 def frames(path: Path) -> np.ndarray:

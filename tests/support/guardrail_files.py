@@ -9,14 +9,14 @@ FORBIDDEN = "forbidden"
 
 
 def write_block_list(folder: Path) -> Path:
-    """Of NVIDIA's repository: one word."""
+    """Write a block list of one word, in the layout of NVIDIA's repository."""
     (folder / "blocklist" / "custom").mkdir(parents=True)
     (folder / "blocklist" / "custom" / "words").write_text(f"{FORBIDDEN}\n")
     return folder
 
 
 def write_prompt_checker(folder: Path) -> Path:
-    """Of Qwen3Guard: what says that it is one."""
+    """Write the part of Qwen3Guard's checkpoint by which it is recognized."""
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "qwen3"}')
     return folder

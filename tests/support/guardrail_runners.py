@@ -1,7 +1,7 @@
 """Stand-ins for the runners of `cosmos_guardrail` 0.3.2: they have its names and fail as it does, without its models.
 
-The real ones are tested in `tests/omni`. A prompt goes by its words: those of the block list block it, `unlabelled` is
-one of which the model says nothing, `unseemly` one whose output is blocked.
+The real ones are tested in `tests/omni`. Words in a prompt decide the verdict: a word of the block list blocks the
+prompt, after `unlabelled` the model gives no label, and after `unseemly` the output is blocked.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ class Blocklist:
 
 
 class Qwen3Guard:
-    """It answers "safe" to its own exceptions, as the real one does."""
+    """A classifier that answers "safe" when it raises an exception itself, as the real one does."""
 
     def extract_label_and_categories(self, prompt: str) -> tuple[bool, str]:
         label: Any = None if "unlabelled" in prompt else "Safe"
@@ -76,7 +76,7 @@ class Checker:
         self.text_guardrail, self.video_guardrail = TextRunner(words), VideoRunner()
 
     def to(self, *_: object) -> None:
-        """It has no weights to move."""
+        """Do nothing: the checker has no weights that could be moved to a device."""
 
     def check_text_safety(self, prompt: str) -> bool:
         self.video_guardrail.blocks = "unseemly" in prompt

@@ -1,4 +1,4 @@
-"""The metadata service of an EC2 instance, as far as a worker asks it."""
+"""A fake of an EC2 instance's metadata service, with the entries that a worker reads."""
 
 import threading
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class MetadataService(ThreadingHTTPServer):
-    """IMDSv2: a token for a PUT, then the notice, if there is one, and the instance's type."""
+    """A fake of IMDSv2: a PUT returns a token, with which a GET reads the Spot notice, if any, or the instance type."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -16,7 +16,7 @@ class MetadataService(ThreadingHTTPServer):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What makes a process ask this one."""
+        """Return the environment variables with which a process asks this service."""
         url = f"http://127.0.0.1:{self.server_port}/"
         return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": url, "AWS_EC2_METADATA_DISABLED": "false"}
 
@@ -29,11 +29,11 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = self.headers["X-aws-ec2-metadata-token"] == "a-token"
-        said = {"instance-type": self.server.instance_type}
+        entries = {"instance-type": self.server.instance_type}
         if self.server.notice:
-            said["spot/instance-action"] = '{"action": "terminate"}'
-        found = said.get(self.path.removeprefix("/latest/meta-data/"))
-        self._say(401 if not known else 404 if found is None else 200, (found or "").encode())
+            entries["spot/instance-action"] = '{"action": "terminate"}'
+        entry = entries.get(self.path.removeprefix("/latest/meta-data/"))
+        self._say(401 if not known else 404 if entry is None else 200, (entry or "").encode())
 
     def _say(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -41,12 +41,12 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager
 def metadata_service() -> Iterator[MetadataService]:
-    """One that runs."""
+    """Provide a service that runs."""
     with MetadataService() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server

@@ -1,6 +1,6 @@
-"""An engine that does what the prompt says: everything but the model, with faults where a test wants them.
+"""An engine without a model that does what the prompt says, such as to answer late, to fail or to crash.
 
-A prompt that is a JSON object is a script; any other is answered by itself.
+A prompt that is a JSON object is a script; any other prompt is repeated as its answer.
 
 | key | effect |
 |---|---|
@@ -33,7 +33,7 @@ from cosmos_batch.worker.job_attempt import stage_observers
 
 
 class ScriptedEngine:
-    """See the module's text."""
+    """An engine that follows the script in a prompt; the module's docstring lists the keys."""
 
     name = "scripted 1"
     concurrency = 20
@@ -71,11 +71,11 @@ class ScriptedEngine:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no model to free."""
 
 
 class SlowOneAtATime(ScriptedEngine):
-    """As an engine that takes one job at a time."""
+    """A scripted engine that takes one job at a time."""
 
     concurrency = 1
 

@@ -1,16 +1,16 @@
-"""A generator that makes small true files without a model, as the job asks for them, or wrongly where it is told so.
+"""A generator without a model that writes small valid files for a job, or wrong ones where the prompt says so.
 
 The prompt may be a JSON object; these of its keys count:
 
 | key | effect |
 |---|---|
-| `frames` | so many are made, whatever was asked for |
+| `frames` | the video has so many frames, whatever was requested |
 | `claims` | fields of the generation that the engine says it changed |
 | `blocked` | `prompt` or `output`: the guardrail refuses it |
-| `black` | there is nothing to see |
-| `timings` | that the engine tells |
+| `black` | all frames are black |
+| `timings` | the timings that the engine reports |
 | `leaves` | roles of files that are listed but not written |
-| `checks` | the verdicts of its guardrails; without it, all that were asked for passed |
+| `checks` | the verdicts of its guardrails; without it, the guardrails of the job let everything pass |
 """
 
 import json
@@ -44,7 +44,7 @@ _NAMES: dict[Role, str] = {"video": "made.mp4", "image": "made.png", "actions": 
 
 
 class ScriptedGenerator:
-    """See the module's text."""
+    """A generator that follows the script in a prompt; the module's docstring lists the keys."""
 
     name = "scripted generator 1"
     concurrency = 1
@@ -54,29 +54,29 @@ class ScriptedGenerator:
         self.startup_logs = ["scripted generator is ready"]
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
-        """Nothing is loaded."""
+        """Do nothing: there is no model to load."""
 
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
-        assert job.generation is not None, "it makes, it does not answer"
+        assert job.generation is not None, "a generator answers no questions"
         script = _script(job.generation.prompt)
         if "blocked" in script:
             raise blocked(script["blocked"])
-        made = _settled(job.generation, generation_files(job, workdir))
-        for role in expected_roles(made):
+        generation = _settled(job.generation, generation_files(job, workdir))
+        for role in expected_roles(generation):
             if role not in script.get("leaves", []):
-                _make(workdir / _NAMES[role], role, made, script)
+                _make(workdir / _NAMES[role], role, generation, script)
         return GeneratorOutput(
-            files=[GeneratedFile(name=_NAMES[role], role=role) for role in sorted(expected_roles(made))],
-            generation=made.model_copy(update=script.get("claims", {})),
+            files=[GeneratedFile(name=_NAMES[role], role=role) for role in sorted(expected_roles(generation))],
+            generation=generation.model_copy(update=script.get("claims", {})),
             timings=script.get("timings", {"denoise": 0.0}),
             logs=[f"made {job.job_id}"],
             notes=["Nothing in it is real."],
-            checks=_checks(made, script),
+            checks=_checks(generation, script),
             facts={"scheduler": "none"},
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no model to free."""
 
 
 def _script(prompt: str) -> dict[str, Any]:
@@ -87,45 +87,45 @@ def _script(prompt: str) -> dict[str, Any]:
     return script if isinstance(script, dict) else {}
 
 
-def _checks(made: Generation, script: dict[str, Any]) -> Checks:
-    passed = {"prompt": "passed", "output": "facesBlurred"} if made.guardrails else {}
+def _checks(generation: Generation, script: dict[str, Any]) -> Checks:
+    passed = {"prompt": "passed", "output": "facesBlurred"} if generation.guardrails else {}
     return Checks.model_validate({"by": "scripted guardrails", **script.get("checks", passed)})
 
 
-def _settled(asked: Generation, files: GenerationFiles) -> Generation:
-    """With what follows from the files."""
-    shown = files.input or next(iter(files.controls.values()), None)
-    if shown is None:
-        return asked
-    asked = fit_to_input(asked, *upright_size(shown))
-    if asked.action is not None:
-        return asked.model_copy(update={"width": 64, "height": 48})
-    if asked.transfer is None:
-        return asked
-    found = {hint: probe(path) for hint, path in files.controls.items()}
-    frames = {hint: len(one.timeline.times) for hint, one in found.items() if isinstance(one, VideoInfo)}
-    return follow_controls(asked, frames, 10.0)
+def _settled(generation: Generation, files: GenerationFiles) -> Generation:
+    """Return the generation with the size and length that follow from its input files."""
+    first_file = files.input or next(iter(files.controls.values()), None)
+    if first_file is None:
+        return generation
+    generation = fit_to_input(generation, *upright_size(first_file))
+    if generation.action is not None:
+        return generation.model_copy(update={"width": 64, "height": 48})
+    if generation.transfer is None:
+        return generation
+    controls = {hint: probe(path) for hint, path in files.controls.items()}
+    frames = {hint: len(control.timeline.times) for hint, control in controls.items() if isinstance(control, VideoInfo)}
+    return follow_controls(generation, frames, 10.0)
 
 
-def _make(path: Path, role: Role, made: Generation, script: dict[str, Any]) -> None:
+def _make(path: Path, role: Role, generation: Generation, script: dict[str, Any]) -> None:
     if role == "actions":
-        assert made.action is not None
-        write_actions(path, np.zeros((made.action.chunk_size, made.action.width)))
+        assert generation.action is not None
+        write_actions(path, np.zeros((generation.action.chunk_size, generation.action.width)))
         return
-    size = made.size
-    assert size is not None and made.num_frames is not None
+    size = generation.size
+    assert size is not None and generation.num_frames is not None
     if role == "image":
         write_image(path, _picture(0, size.width, size.height))
         return
-    assert made.fps is not None
-    frames = script.get("frames", made.num_frames)
-    fps = exact_rate(made.fps)
+    assert generation.fps is not None
+    frames = script.get("frames", generation.num_frames)
+    fps = exact_rate(generation.fps)
     samples = np.sin(np.arange(int(_RATE * frames / fps)) / 20)[None].astype(np.float32)
     pictures = (_picture(frame, size.width, size.height) * ("black" not in script) for frame in range(frames))
-    write_video(path, pictures, fps, Sound(samples, _RATE) if made.sound else None)
+    write_video(path, pictures, fps, Sound(samples, _RATE) if generation.sound else None)
 
 
 def _picture(frame: int, width: int, height: int) -> np.ndarray:
-    """A ramp that moves."""
+    """Return one frame of a video in which a brightness ramp moves."""
     row = ((np.arange(width) * 2 + 20 * frame) % 256).astype(np.uint8)
     return np.broadcast_to(row[None, :, None], (height, width, 3)).copy()

@@ -20,8 +20,8 @@ class ServedPage:
     def interrupt(self) -> tuple[int, str]:
         """Press Ctrl-C; return the exit status, and what was printed to standard error since the URL."""
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate()
-        return self.process.returncode, said
+        _, printed = self.process.communicate()
+        return self.process.returncode, printed
 
 
 @contextmanager
@@ -35,12 +35,12 @@ def served_page(*arguments: str, ignores_interrupts: bool = False) -> Iterator[S
     ) as process:  # fmt: skip
         assert process.stderr is not None
         try:
-            said = ""
+            printed = ""
             for line in process.stderr:
-                said += line
-                if found := re.search(r"(http://127\.0\.0\.1:\d+)/#token=(\S+)", line):
-                    yield ServedPage(process, *found.groups())
+                printed += line
+                if match := re.search(r"(http://127\.0\.0\.1:\d+)/#token=(\S+)", line):
+                    yield ServedPage(process, *match.groups())
                     return
-            raise AssertionError(f"no URL was printed: {said}")
+            raise AssertionError(f"no URL was printed: {printed}")
         finally:
             process.kill()

@@ -19,7 +19,7 @@ class Vams:
 
     @classmethod
     def of(cls, app: App, pipeline: str = TWO_B) -> Self:
-        """Made anew; VAMS's machines are called `vams-...`."""
+        """Create the workflow's state machine, whose name begins with `vams-` as VAMS's do."""
         function = app.vams_function(pipeline)
         invoke = {
             "Type": "Task",
@@ -61,7 +61,7 @@ class Vams:
         asset_id: str = "asset-1",
         output: str | None = None,
     ) -> str:
-        """Run the workflow on one file; returns the ARN of VAMS's own execution."""
+        """Start the workflow on one file, and return the ARN of VAMS's own execution."""
         request = {
             "input": f"s3://{self.app.assets}/{key}",
             "output": output or f"s3://{self.app.assets}/vams-out/{uuid.uuid4().hex[:8]}/",
@@ -75,6 +75,6 @@ class Vams:
         return arn
 
     def output_of(self, arn: str) -> str:
-        """The output prefix that an execution was given, below the bucket."""
+        """Return the key prefix that an execution was given for its output."""
         described = self.app.client("stepfunctions").describe_execution(executionArn=arn)
         return parse_uri(json.loads(described["input"])["output"]).key

@@ -119,7 +119,7 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(
         back = serve(server.server_address[1])
         back.together = threading.Barrier(len(NAMES))
         await all_answered(bench)
-        assert len(back.asked) == len(NAMES)
+        assert len(back.requests) == len(NAMES)
 
     work(worker, story)
     assert_blameless(bench)
@@ -186,7 +186,7 @@ def test_a_permanent_error_of_the_server_fails_the_job_at_once(
     work(worker_at(bench, server), story)
     [call] = bench.stepfunctions.calls_of("failure")
     assert call["error"] == "ModelUnavailable" and "model `x` does not exist" in json.loads(call["cause"])["message"]
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_job_that_waits_until_its_deadline_fails_with_the_reason(

@@ -34,14 +34,14 @@ _SPOT = {
 
 def check_quotas(deployment: Deployment, pipelines: Sequence[DeployedPipeline]) -> Iterator[Finding]:
     """Yield how each quota compares with the vCPUs that the pipelines may use together."""
-    wanted: dict[Quota, int] = defaultdict(int)
+    needed: dict[Quota, int] = defaultdict(int)
     for pipeline in pipelines:
         for quota in _quotas_of(pipeline):
-            wanted[quota] += pipeline.compute.max_workers * pipeline.compute.vcpus
+            needed[quota] += pipeline.compute.max_workers * pipeline.compute.vcpus
     from botocore.exceptions import ClientError
 
     quotas = deployment.clients("service-quotas")
-    for quota, vcpus in wanted.items():
+    for quota, vcpus in needed.items():
         try:
             value = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=quota.code)["Quota"]["Value"]
         except ClientError as error:

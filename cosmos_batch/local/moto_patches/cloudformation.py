@@ -77,7 +77,7 @@ def _name_failed_resources() -> None:
 def _create(
     logical_id: str, resource_json: dict[str, Any], resources: ResourceMap, account_id: str, region_name: str
 ) -> Any | None:
-    if not _wanted(resource_json, resources):
+    if not _is_condition_met(resource_json, resources):
         return None
     try:
         for dependency in as_list(resource_json.get("DependsOn", [])):
@@ -158,7 +158,7 @@ def delete_resource(resources: ResourceMap, logical_id: str) -> None:
     resolved.pop(logical_id, None)
 
 
-def _wanted(resource_json: dict[str, Any], resources: ResourceMap) -> bool:
+def _is_condition_met(resource_json: dict[str, Any], resources: ResourceMap) -> bool:
     condition = resource_json.get("Condition")
     return not condition or bool(resources.lazy_condition_map[condition])
 
@@ -186,14 +186,16 @@ def _update_all(self: ResourceMap, template: dict[str, Any], parameters: dict[st
     self.load_parameters()
     self.load_conditions()
     for logical_id in in_dependency_order(self._resource_json_map):
-        if not _wanted(self._resource_json_map[logical_id], self):
+        if not _is_condition_met(self._resource_json_map[logical_id], self):
             continue
         if logical_id in self._parsed_resources:
             _update(self, logical_id)
         else:
             self[logical_id]
-    gone = [name for name in previous if name not in template["Resources"] or not _wanted(previous[name], self)]
-    for logical_id in reversed([name for name in in_dependency_order(previous) if name in gone]):
+    removed = [
+        name for name in previous if name not in template["Resources"] or not _is_condition_met(previous[name], self)
+    ]
+    for logical_id in reversed([name for name in in_dependency_order(previous) if name in removed]):
         delete_resource(self, logical_id)
 
 

@@ -75,9 +75,9 @@ class RunRules:
             return None
         prompt = item.prompt or self.request.prompt or (self.sweep.prompts[0] if self.sweep.prompts else None)
         medium = medium_of(item.input) if item.input else None
-        return settle(self._asked(item), prompt, pipeline, medium, item.id, serving)
+        return settle(self._generation_parameters(item), prompt, pipeline, medium, item.id, serving)
 
-    def _asked(self, item: RunItem) -> GenerationParameters:
+    def _generation_parameters(self, item: RunItem) -> GenerationParameters:
         return item.generation or self.request.generation or GenerationParameters()
 
     def refuse_question(self) -> None:
@@ -154,7 +154,7 @@ class RunRules:
             if self.surface == "reasoner":
                 _refuse_question(item.parameters or self.request.parameters, prompt, medium or "video")
                 return
-            generation = self._asked(item)
+            generation = self._generation_parameters(item)
             for pipeline in self.pipelines:
                 if pipeline.id in self._servings:
                     settle(generation, prompt, pipeline, medium, item.id, self._servings[pipeline.id])

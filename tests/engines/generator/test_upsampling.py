@@ -54,7 +54,7 @@ def test_written_prompt_is_used_and_original_prompt_kept(server: Server, upsampl
         "fps": 24.0,
     }
     assert not result.use_resolution_template and not result.use_duration_template
-    [sent] = server.asked
+    [sent] = server.requests
     assert sent["messages"][1]["content"][-1] == {"type": "text", "text": "A robot pours water."}
     assert sent["seed"] == 7 and "7.9 seconds" in sent["messages"][0]["content"]
     assert server.headers[-1]["Authorization"] == "Bearer the-key"
@@ -64,7 +64,7 @@ def test_prompt_of_an_image_has_no_duration(server: Server, upsample: Upsample) 
     server.answers = [completion(json.dumps(WRITTEN))]
     prompt = json.loads(upsample(job_of({"mode": "t2i"})).prompt)
     assert prompt["resolution"] == {"H": 960, "W": 960} and not {"duration", "fps"} & prompt.keys()
-    assert "makes images" in server.asked[0]["messages"][0]["content"]
+    assert "makes images" in server.requests[0]["messages"][0]["content"]
 
 
 def test_model_sees_the_input_image_at_the_outputs_size(
@@ -74,7 +74,7 @@ def test_model_sees_the_input_image_at_the_outputs_size(
     job = job_of({"resolution": "256p"}, "image")
     place(picture, job, tmp_path)
     result = upsample(job)
-    shown, parameters = server.asked[0]["messages"][1]["content"]
+    shown, parameters = server.requests[0]["messages"][1]["content"]
     (tmp_path / "shown.png").write_bytes(data_of(shown))
     from PIL import Image
 
@@ -94,7 +94,7 @@ def test_text_around_the_json_object_is_ignored(server: Server, upsample: Upsamp
 def test_answer_without_json_is_requested_once_more_and_then_fails(server: Server, upsample: Upsample) -> None:
     server.answers = [completion("No."), completion(json.dumps(WRITTEN))]
     assert upsample(job_of({"mode": "t2v"})).given_prompt
-    assert [sent["seed"] for sent in server.asked] == [7, 8]
+    assert [sent["seed"] for sent in server.requests] == [7, 8]
     server.answers = [completion("No."), completion("[]")]
     with pytest.raises(Failure, match=r"upsamplePrompt: .* wrote no JSON object") as raised:
         upsample(job_of({"mode": "t2v"}))
@@ -132,4 +132,4 @@ def test_busy_server_raises_server_unavailable(server: Server, upsample: Upsampl
 def test_job_without_upsampling_or_with_json_prompt_stays_unchanged(server: Server, upsample: Upsample) -> None:
     for job in (job_of({"mode": "t2v", "upsample_prompt": False}), job_of({"mode": "t2v"}, prompt={"fps": 24})):
         assert upsample(job) == job.generation
-    assert server.asked == []
+    assert server.requests == []

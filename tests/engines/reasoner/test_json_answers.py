@@ -110,7 +110,7 @@ class ScriptedAnswers:
 
     def __init__(self, *answers: str | Failure) -> None:
         self._said = list(answers)
-        self.asked: list[Job] = []
+        self.jobs: list[Job] = []
 
     def load(self, model_dir: Path) -> None:
         """Do nothing."""
@@ -119,7 +119,7 @@ class ScriptedAnswers:
         """Do nothing."""
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        self.asked.append(job)
+        self.jobs.append(job)
         next_answer = self._said.pop(0)
         if isinstance(next_answer, Failure):
             raise next_answer
@@ -145,14 +145,14 @@ def test_an_answer_that_fits_is_requested_once(tmp_path: Path) -> None:
     engine = ScriptedAnswers('So: {"robots": 2}')
     result = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
     assert (result.text, result.data, result.data_error) == ('So: {"robots": 2}', {"robots": 2}, None)
-    assert len(engine.asked) == 1
+    assert len(engine.jobs) == 1
 
 
 def test_an_answer_that_does_not_fit_is_requested_again_with_the_reason(tmp_path: Path) -> None:
     engine = ScriptedAnswers("Two.", '{"robots": 2}')
     result = answer(engine, make_job("a.png", "How many?", jsonSchema=ROBOTS), tmp_path)
     assert result.data == {"robots": 2} and result.text == '{"robots": 2}'
-    first, second = engine.asked
+    first, second = engine.jobs
     assert first.prompt == "How many?"
     assert second.prompt is not None and second.prompt.startswith("How many?\n\nAn earlier answer was not accepted: ")
     assert "it holds no JSON" in second.prompt and "\nTwo.\n" in second.prompt
@@ -165,7 +165,7 @@ def test_a_second_answer_that_does_not_fit_is_delivered_with_the_reason(tmp_path
     engine = ScriptedAnswers("Two.", "Three.")
     result = answer(engine, make_job("a.png", jsonSchema=ROBOTS), tmp_path)
     assert (result.text, result.data, result.data_error) == ("Three.", None, "it holds no JSON")
-    assert len(engine.asked) == 2
+    assert len(engine.jobs) == 2
 
 
 def test_the_first_answer_is_delivered_if_the_second_request_fails(tmp_path: Path) -> None:
@@ -273,4 +273,4 @@ def test_a_check_that_takes_too_long_is_stopped_and_not_repeated(
     saying = ScriptedAnswers(json.dumps(LONG))
     result = answer(saying, make_job("a.mp4", jsonSchema=LONG_SCHEMA), tmp_path)
     assert result.data is None and result.data_error == UNCHECKED
-    assert len(saying.asked) == 1 and checks == [LONG], "one limit for all of the answer"
+    assert len(saying.jobs) == 1 and checks == [LONG], "one limit for all of the answer"

@@ -1,7 +1,7 @@
 """Validate samples with Cosmos Framework's own argument model, in an environment of the framework.
 
-It reads `{"source": folder of the framework, "asked": {name: [sample, model config]}}` from standard input and writes
-`{"python", "schema", "said"}`: for each sample whether it was accepted, which values were changed or added, and its
+It reads `{"source": folder of the framework, "cases": {name: [sample, model config]}}` from standard input and writes
+`{"python", "schema", "verdicts"}`: for each sample whether it was accepted, which values were changed or added, and its
 size.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
         for name in (*_FILES, *(f"given_{hint}.mp4" for hint in _HINTS)):
             Path("given", name).write_text("{}" if name.endswith(".json") else "", encoding="utf-8")
         verdicts = {}
-        for name, (sample, config) in order["asked"].items():
+        for name, (sample, config) in order["cases"].items():
             model = omegaconf.OmegaConf.load(configs / f"{config}.yaml").model.config
             verdicts[name] = _verdict(OmniSampleOverrides, sample, model)
         os.chdir("/")
@@ -47,7 +47,7 @@ def main() -> None:
         {
             "python": sys.version.split()[0],
             "schema": _without_texts(OmniSampleOverrides.model_json_schema()),
-            "said": verdicts,
+            "verdicts": verdicts,
         },
         output,
     )
@@ -59,7 +59,7 @@ def _verdict(overrides: Any, sample: dict[str, Any], model: Any) -> dict[str, An
         validated.output_dir = Path("given")
         arguments = validated.build_sample(model_config=model)
     except ValueError as error:  # pydantic's too
-        return {"accepted": False, "said": " ".join(str(error).replace(str(Path.cwd()), "").split())[:300]}
+        return {"accepted": False, "error": " ".join(str(error).replace(str(Path.cwd()), "").split())[:300]}
     resolved = arguments.model_dump(mode="json", exclude_none=True)
     changed = {name: resolved.get(name) for name, value in sample.items() if not _is_same(value, resolved.get(name))}
     filled = sorted(resolved.keys() - sample.keys())

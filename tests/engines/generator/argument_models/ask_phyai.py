@@ -1,7 +1,7 @@
 """Build PhyAI's own requests from our driver's, in an environment of PhyAI.
 
-It reads `{"source": folder of PhyAI, "asked": {name: request, or {"plan"}}}` from standard input and writes `{"python",
-"said"}`: for each whether it was accepted, and its shapes. PhyAI's compiled extension is a mock; the tokenizer is the
+It reads `{"source": folder of PhyAI, "cases": {name: request, or {"plan"}}}` from standard input and writes `{"python",
+"verdicts"}`: for each whether it was accepted, and its shapes. PhyAI's compiled extension is a mock; the tokenizer is the
 demo's tiny one.
 """
 
@@ -33,9 +33,9 @@ def main() -> None:
         os.chdir(folder)
         Path("text_tokenizer").mkdir()
         write_tokenizer(Path("text_tokenizer"), train_tokenizer())
-        verdicts = {name: _verdict(request) for name, request in order["asked"].items()}
+        verdicts = {name: _verdict(request) for name, request in order["cases"].items()}
         os.chdir("/")
-    json.dump({"python": sys.version.split()[0], "said": verdicts}, output)
+    json.dump({"python": sys.version.split()[0], "verdicts": verdicts}, output)
 
 
 def _verdict(content: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _verdict(content: dict[str, Any]) -> dict[str, Any]:
         make = video_request if content["mode"] == "video" else action_request
         request = make(content, "text_tokenizer")
     except ValueError as error:
-        return {"accepted": False, "said": " ".join(str(error).split())[:300]}
+        return {"accepted": False, "error": " ".join(str(error).split())[:300]}
     attributes = vars(request)
     means = {name: value for name, value in attributes.items() if isinstance(value, int | float | str | tuple)}
     means |= {

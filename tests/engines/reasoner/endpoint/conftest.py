@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         self.together: threading.Barrier | None = None
         self.models: Any = (200, {"data": [{"id": MODEL, "max_model_len": 4096}]})
         self.answers: list[Any] = []
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -71,10 +71,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert self.path == "/v1/chat/completions"
         self.server.headers.append(self.headers)
-        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         answer = self.server.answers.pop(0) if self.server.answers else self.server.fault
         if callable(answer):
-            answer = answer(self.server.asked[-1])
+            answer = answer(self.server.requests[-1])
         if answer is None:
             if self.server.together is not None:
                 self.server.together.wait(120)

@@ -34,7 +34,7 @@ def test_a_request_to_a_busy_server_is_sent_again(
 ) -> None:
     server.answers = [error(status)] * 3
     answer = ask(picture)
-    assert answer.text == "A robot." and len(server.asked) == 4
+    assert answer.text == "A robot." and len(server.requests) == 4
     assert sum(f"is busy (HTTP {status})" in line for line in answer.logs) == 3
 
 
@@ -47,7 +47,7 @@ def away(ask: Callable[..., Answer], *sources: Path, **parameters: Any) -> Serve
 def test_a_server_that_stays_busy_is_unavailable(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
     server.fault = error(429, "rate limit")
     busy = away(ask, picture)
-    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", None, remote_server.TRIES)
+    assert (busy.kind, busy.retry_after, len(server.requests)) == ("busy", None, remote_server.TRIES)
     assert "rate limit" in busy.error.message and "concurrency" in busy.error.remedy
 
 
@@ -56,7 +56,7 @@ def test_a_long_retry_after_is_not_waited_for_in_the_worker(
 ) -> None:
     server.fault = (*error(429), {"Retry-After": "600"})
     busy = away(ask, picture)
-    assert (busy.kind, busy.retry_after, len(server.asked)) == ("busy", 600, 1)
+    assert (busy.kind, busy.retry_after, len(server.requests)) == ("busy", 600, 1)
 
 
 @pytest.mark.parametrize("status", [502, 504])
@@ -64,7 +64,7 @@ def test_a_proxys_error_means_that_the_server_may_have_begun(
     server: Server, ask: Callable[..., Answer], picture: Path, status: int
 ) -> None:
     server.fault = error(status)
-    assert away(ask, picture).kind == "interrupted" and len(server.asked) == 1
+    assert away(ask, picture).kind == "interrupted" and len(server.requests) == 1
 
 
 def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
@@ -78,11 +78,11 @@ def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
         server.fault = "hang up"
         with pytest.raises(ServerUnavailable) as raised:
             await engine.run(job, tmp_path)
-        assert raised.value.kind == "interrupted" and len(server.asked) == 1
+        assert raised.value.kind == "interrupted" and len(server.requests) == 1
         server.models = error(502)
         with pytest.raises(ServerUnavailable) as raised:
             await engine.run(job, tmp_path)
-        assert raised.value.kind == "away" and len(server.asked) == 1
+        assert raised.value.kind == "away" and len(server.requests) == 1
         assert not await engine.is_available()
         server.fault, server.models = None, models
         assert await engine.is_available()
@@ -222,7 +222,7 @@ def test_each_error_has_its_code_message_and_remedy(
     failed = failure(ask, picture).error
     assert (failed.code, failed.retryable) == (code, retryable)
     assert message in failed.message
-    assert len(server.asked) == 1, "what may have been its death is not sent again at once"
+    assert len(server.requests) == 1, "what may have been its death is not sent again at once"
 
 
 def test_a_server_that_takes_too_long_is_unavailable(server: Server, ask: Callable[..., Answer], picture: Path) -> None:

@@ -24,7 +24,7 @@ def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
 ) -> None:
     answer = ask(picture, clip, fps=2, start=1, end=3)
     assert answer.text == "A robot." and answer.usage.prompt_tokens == 9
-    [request] = server.asked
+    [request] = server.requests
     image, video, question = request["messages"][1]["content"]
     assert question == {"type": "text", "text": "What happens?"}
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
@@ -52,7 +52,7 @@ def test_refused_media_settings_are_left_out_from_then_on(
         place(source, job, tmp_path / str(number))
         answers.append(asyncio.run(engine.run(job, tmp_path / str(number))))
     assert [SERVER_SAMPLES_FRAMES in answer.notes for answer in answers] == [True, True, False]
-    assert ["media_io_kwargs" in request for request in server.asked] == [True, False, False, False]
+    assert ["media_io_kwargs" in request for request in server.requests] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_schema_that_the_server_cannot_enforce_is_left_out(
     server.answers = [refusal]
     answer = ask(picture, jsonSchema={"type": "object"})
     assert answer.text == "A robot." and any("not held to the schema" in line for line in answer.logs)
-    assert ["response_format" in request for request in server.asked] == [True, False]
+    assert ["response_format" in request for request in server.requests] == [True, False]
 
 
 def test_a_contradictory_schema_is_not_left_out(server: Server, ask: Callable[..., Answer], picture: Path) -> None:
@@ -94,13 +94,13 @@ def test_unknown_fields_are_left_out_from_then_on(
             "top_k",
             "repetition_penalty",
         ]
-    assert [("top_k" in request, "repetition_penalty" in request) for request in server.asked] == [
+    assert [("top_k" in request, "repetition_penalty" in request) for request in server.requests] == [
         (True, True),
         (False, True),
         (False, False),
         (False, False),
     ]
-    assert all("temperature" in request for request in server.asked)
+    assert all("temperature" in request for request in server.requests)
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
@@ -142,7 +142,7 @@ def test_cancelling_a_job_ends_its_request(
 
     async def cancelled() -> None:
         task = asyncio.create_task(engine.run(job, tmp_path))
-        while not server.asked:
+        while not server.requests:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -156,7 +156,7 @@ def test_a_video_of_one_frame_is_sent_as_two_because_servers_accept_no_shorter_o
 ) -> None:
     answer = ask(media_files.video(tmp_path / "still.mp4", frames=1))
     assert answer.text == "A robot."
-    [request] = server.asked
+    [request] = server.requests
     video, _ = request["messages"][1]["content"]
     with av.open(io.BytesIO(data_of(video))) as container:
         first, second = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
