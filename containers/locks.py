@@ -15,12 +15,12 @@ PYTHON_OF = {"framework": "3.13"}  # what Cosmos Framework's own lock is for
 
 
 def target(image: str) -> list[str]:
-    """uv's options for the target of an image."""
+    """Return uv's options for the Python version and platform of an image."""
     return ["--python-platform", PLATFORM, "--python-version", PYTHON_OF.get(image, PYTHON)]
 
 
 def write(requirements: Path) -> None:
-    """Resolve `requirements*.in` into the lock beside it."""
+    """Resolve a `requirements*.in` and write the lock beside it."""
     command = [uv.find_uv_bin(), "pip", "compile", str(requirements), *target(requirements.parent.name), "--quiet"]
     command += ["--generate-hashes", "--no-annotate", "--custom-compile-command", "make locks"]
     subprocess.run([*command, "--output-file", str(requirements.with_suffix(".lock"))], check=True)

@@ -134,7 +134,7 @@ INSTANCE_TYPES = {
 
 
 def dotted(compute_capability: tuple[int, int]) -> str:
-    """Return a compute capability as NVIDIA writes it.
+    """Return a compute capability as NVIDIA writes it, with a dot.
 
     >>> dotted((8, 9))
     '8.9'

@@ -31,7 +31,7 @@ class ListPrice:
     source: str
 
     def of(self, units: float) -> float:
-        """Return what so many units cost, in dollars.
+        """Return the price of a number of units, in dollars.
 
         >>> PRICES["s3.put"].of(1_000_000)
         5.0

@@ -24,7 +24,10 @@ JSON = (".json",)
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """A prompt, a file to start from, and how to make it. Files may be of this machine, named by their paths here."""
+    """A prompt, a file to start from, and the generator's parameters.
+
+    Files may be paths on this machine, or S3 URIs.
+    """
 
     prompt: str | None
     input: File | None

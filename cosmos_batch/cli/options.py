@@ -1,5 +1,8 @@
-"""The options that several commands share. They stand in tables, without the models that check their values:
-those take a second to import, and --help is to be instant."""
+"""The options that several commands share.
+
+They stand in tables, without the models that check their values: those take a second to import, and --help is to be
+instant.
+"""
 
 import re
 from collections.abc import Callable
@@ -147,7 +150,7 @@ def flag(name: str) -> str:
 
 
 def joined_numbers(arguments: list[str], name: str) -> list[str]:
-    """Return the arguments with the numbers that follow an option as one: Click knows no option with many values."""
+    """Return the arguments with the numbers after an option joined by commas: Click has no option with many values."""
     joined: list[str] = []
     for argument in arguments:
         if len(joined) > 1 and joined[-2] == name and re.fullmatch(r"\d+(,\d+)*", joined[-1]) and argument.isdigit():

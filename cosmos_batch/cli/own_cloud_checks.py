@@ -1,4 +1,4 @@
-"""Check what `run` or `generate` is asked before it starts a local cloud of its own: what that could not answer."""
+"""Refuse inputs that `run` or `generate` could not answer in a local cloud of its own, before it starts that."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

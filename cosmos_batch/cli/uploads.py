@@ -46,7 +46,10 @@ class Uploads:
         return _new_place(self._roots[0], "").uri
 
     def _put(self, name: str, opened: Callable[[], BinaryIO]) -> str:
-        """Upload what `opened` opens. It is called for each bucket that is tried, because boto3 may close the file."""
+        """Upload the file that `opened` opens.
+
+        It is called for each bucket that is tried, because boto3 may close the file.
+        """
         from botocore.exceptions import ClientError
 
         closed = []

@@ -49,13 +49,13 @@ class WebVersion(NamedTuple):
 
     @classmethod
     def of(cls, response: HTTPResponse) -> Self:
-        """Return what an answer says, without what no header and no metadata of S3 could repeat."""
+        """Return the version in an answer, without values that a header or the metadata of S3 could not hold."""
         headers = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
         return cls(*(text if re.fullmatch(r"[ -~]{1,256}", text) else "" for text in headers))
 
     @property
     def condition(self) -> dict[str, str]:
-        """Return the headers of a request that is to be answered only where the file is another one."""
+        """Return the headers of a request that is answered with the file only if the file has changed."""
         headers = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
         return {name: value for name, value in headers.items() if value}
 

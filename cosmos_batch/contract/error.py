@@ -82,7 +82,7 @@ def field_names(model: type[BaseModel]) -> list[str]:
 
 
 def unknown_field(name: str, known: Collection[str]) -> str:
-    """Return the end of a sentence on a field that nothing knows: with the nearest known one, if one is near.
+    """Return the end of a sentence about an unknown field, with the known name that is most like it, if one is alike.
 
     A name that is itself among the known ones stands in the wrong part of the document.
     """

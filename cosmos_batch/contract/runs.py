@@ -48,7 +48,7 @@ SUCCEEDED: every item has ended, some perhaps with an error. FAILED: the run its
 
 
 class RunItem(Model):
-    """One request of a run. What is absent is as the run's request says."""
+    """One request of a run. The run's request says what an absent field is."""
 
     id: str = Field(min_length=1, max_length=1200, description="Unique in the run; the caller's, or the input's key")
     input: S3Uri | None = Field(default=None, description="The file; None where a generation starts from text")

@@ -1,4 +1,4 @@
-"""Errors of torch in this process, and its memory: what the engines share that compute without a server."""
+"""Handles torch's errors and memory for the engines that compute in this process, without a server."""
 
 import gc
 import logging

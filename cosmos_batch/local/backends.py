@@ -1,4 +1,4 @@
-"""The moto backends of the one account and region that a local cloud has."""
+"""Returns moto's backends, each of which simulates a service, for the one account and region of a local cloud."""
 
 from __future__ import annotations
 

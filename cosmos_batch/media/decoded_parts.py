@@ -1,4 +1,4 @@
-"""Records which parts of a video were decoded, and notes for the reader of a result what was not."""
+"""Records which parts of a video were decoded, and writes notes on the parts that were not."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

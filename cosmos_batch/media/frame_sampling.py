@@ -186,7 +186,7 @@ class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded 
 def _decode_scaled(
     path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None]
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the wanted frames, scaled, and notes on what was not decoded. A shortcut that fails is not taken again."""
+    """Return the wanted frames, scaled, and notes on what was not decoded. A shortcut that fails is not tried again."""
     for shortcuts in (Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)):
         with suppress(_ShortcutFailed):
             return _decode_once(path, timeline, wanted, budget, check, shortcuts)

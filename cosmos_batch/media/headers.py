@@ -1,4 +1,4 @@
-"""Reads how long and how large a file says it is, from a stream: for estimates, before anything is downloaded."""
+"""Reads the duration and the picture size in the header of a media file, for estimates before it is downloaded."""
 
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -14,7 +14,7 @@ from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, HEIC, ident
 
 @dataclass(frozen=True)
 class Header:
-    """What a file's header says: kind, width and height in pixels, and the length of a video in seconds."""
+    """The facts in a file's header: kind, width and height in pixels, and the length of a video in seconds."""
 
     medium: Medium
     width: int
@@ -46,7 +46,7 @@ def read_header(file: BinaryIO) -> Header:
 
 
 def _read_animated_webp(file: BinaryIO) -> Header:
-    """Return the size of the canvas, and the time of all pictures, which their chunks say. Raises Failure.
+    """Return the size of the canvas and the duration of all pictures, as their chunks have them. Raises Failure.
 
     The format: https://developers.google.com/speed/webp/docs/riff_container
     """

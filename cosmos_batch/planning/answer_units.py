@@ -28,7 +28,7 @@ def time_of(seconds: float) -> str:
 
 
 def pixels_of(coordinates: list[float], size: tuple[int, int]) -> list[int]:
-    """Return pixels for x and y in turn, each in thousandths of its axis; values outside of the picture are clamped."""
+    """Return alternating x and y coordinates in thousandths as pixels; those outside of the picture are clamped."""
     return [
         round(min(max(coordinate, 0), AXIS) / AXIS * size[number % 2]) for number, coordinate in enumerate(coordinates)
     ]

@@ -50,11 +50,11 @@ class Episode:
     index
         Its number in the data set.
     length
-        Its frames, which are also its rows of numbers.
+        The number of its frames, and of its rows in the data file.
     tasks
         What the robot was told to do.
     data
-        The file with its numbers; in the layout v3.0 also those of others.
+        The Parquet file with its states and actions; in the layout v3.0 other episodes are in it too.
     videos
         The video file of each camera.
     """

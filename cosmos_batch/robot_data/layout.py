@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\{(\w+)(?::0(\d)d)?\}")  # a field of a path in info.json,
 
 
 class Feature(Model):
-    """A column of the data set: numbers of a robot, or the pictures of a camera."""
+    """A column of the data set: states or actions of a robot, or the pictures of a camera."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=None)
 
@@ -87,7 +87,10 @@ def is_data_set(path: Path) -> bool:
 
 
 def open_data_set(folder: Path) -> DataSet:
-    """Return the data set in a folder. Raises Failure (InvalidInput) where it has none, or one of another layout."""
+    """Return the data set in a folder.
+
+    Raises Failure (InvalidInput) where the folder has none, or has another layout.
+    """
     path = folder / INFO
     try:
         if path.stat().st_size > _SIZE_LIMIT:

@@ -82,13 +82,13 @@ class ItemJobs(Jobs):
         return self._update(job.job_id, expression, values, condition)
 
     def _reuse(self, watcher: Watcher, row: JobRow) -> JobRow:
-        """Note that an item has the end of a job that had ended before the item came."""
+        """Note that an item gets the end of a job that had ended before the item asked for it."""
         values = {"item": {watcher.text}, "before": row.state, "planned": row.stages["planned"]}
         condition = "#state = :before AND #stages.#planned = :planned"
         return self._update(row.job_id, "ADD #reusedBy :item", values, condition)
 
     def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
-        """Have a job done again for an item. Its earlier end is kept for the items that it was the end of."""
+        """Have a job done again for an item. Its earlier end is kept for the items that got that end."""
         new = {name: value for name, value in new_row(job).items() if name not in ("jobId", "pipeline", "input")}
         kept = [end.stored() for end in (*ended.earlier, ended) if end.watchers or end.reused_by][-EARLIER_ENDS:]
         new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": kept}

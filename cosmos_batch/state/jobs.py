@@ -210,7 +210,7 @@ class Jobs:
         return row
 
     def finish(self, job_id: str, error: Error | None, written_at: str | None = None) -> JobRow | None:
-        """Note that a committed job's result was delivered, or could not be delivered, and return the row then.
+        """Note that a committed job's result was delivered, or could not be, and return the job's row as it is then.
 
         Idempotent: only a job in state COMMITTED is changed, so the first call decides. A dead letter does not turn a
         delivered success into a failure, a worker does not revive a job that failed, and a cancelled one stays so.
@@ -238,7 +238,9 @@ class Jobs:
     def close(
         self, job_id: str, result: Result, cancelled: bool, watchers: frozenset[str] | set[str] | None = None
     ) -> JobRow | None:
-        """Close a job that nobody waits for, unless it was decided before, and return the row then. Idempotent.
+        """Close a job that nobody waits for, unless its end was decided before, and return its row as it is then.
+
+        Idempotent.
 
         With `watchers`, it is closed only if no other item has come to wait for it.
         """
@@ -288,7 +290,7 @@ def text_of(time: datetime) -> str:
 
 
 def same_set(name: str, known: set[str] | frozenset[str], values: dict[str, Any]) -> str:
-    """Return the condition that a set is as it was read; DynamoDB stores no empty set."""
+    """Return the condition that an attribute is still the set that was read; DynamoDB stores no empty set."""
     if not known:
         return f"attribute_not_exists(#{name})"
     values[f"known_{name}"] = set(known)

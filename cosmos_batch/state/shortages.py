@@ -1,4 +1,4 @@
-"""The times in which AWS had no instance for the workers of a pipeline: what a person can expect of the next run."""
+"""Records when AWS had no instance for the workers of a pipeline, so that a person knows what to expect of a run."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from cosmos_batch.state.table import KEEP_SECONDS, Table, TableRow, expires_at, 
 
 
 class Shortage(TableRow):
-    """A time without capacity that is over."""
+    """A period without capacity that has ended."""
 
     since: str = Field(description="When Batch first found no instance (ISO 8601, UTC)")
     until: str = Field(description="When a worker got an instance, or none was needed any more (ISO 8601, UTC)")

@@ -16,7 +16,7 @@
 | `runs-active` | `<run id>` | run that has not ended: `runs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |
 | `pipeline#<pipeline>` | `revision#<model>@<tag or branch>` | recorded commit of a model: `revisions` |
-| `pipeline#<pipeline>` | `shortage#<start>` | time without capacity that is over: `shortages` |
+| `pipeline#<pipeline>` | `shortage#<start>` | period without capacity that has ended: `shortages` |
 | `pipeline#<pipeline>` | `pipeline` | pipeline (its breaker and its measured pace): `workers` |
 """
 

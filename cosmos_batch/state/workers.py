@@ -153,7 +153,7 @@ class Workers:
         )
 
     def ready(self, worker: str) -> WorkerRow:
-        """Note that the worker serves: its model is loaded, or it has found work while it was leaving."""
+        """Note that the worker serves: its model is loaded, or it received a job while it was leaving."""
         return self._set(worker, "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now", ready="READY")
 
     def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:

@@ -55,7 +55,7 @@ class Copies:
         return self.whole(None)
 
     def whole(self, commit: str | None) -> StoredModel | None:
-        """Return the copy of a commit, or without one the last published copy; None if it is missing or incomplete."""
+        """Return a commit's copy, or for None the last published one; None if that copy is missing or incomplete."""
         manifest = self.manifest(commit) if commit else self.newest_manifest()
         if manifest is None:
             return None

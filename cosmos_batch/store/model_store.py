@@ -157,7 +157,7 @@ class ModelStore:
         return restored or self._download(model, commit or MAIN, backup or damaged, copies, on_progress)
 
     def _drop(self, model: str, copies: Copies, moment: datetime, commits: Collection[str] | None) -> None:
-        """Drop the backups and copies of these commits, or without `commits` of all, from up to `moment`."""
+        """Drop the backups and copies published up to `moment`: those of these commits, or all without `commits`."""
         described = "all commits" if commits is None else ", ".join(sorted(commits))
         logger.info("dropping the copies of %s at %s from before %s", model, described, moment.isoformat())
         try:
@@ -168,7 +168,7 @@ class ModelStore:
         copies.withdraw_until(moment, commits)
 
     def _find_backup(self, model: str, commit: str | None) -> ModelManifest | None:
-        """Return the manifest of the backup of a commit, or without one of the newest backup; None if there is none."""
+        """Return the manifest of a commit's backup, or for None that of the newest backup; None if there is none."""
         try:
             return self._backup.manifest(model, commit) if commit else self._backup.newest(model)
         except FAULTS as error:

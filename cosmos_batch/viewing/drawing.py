@@ -154,7 +154,7 @@ def _is_drawable(character: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return the text as matplotlib draws it: with its dollar signs, which it would take for a formula."""
+    """Return the text with its dollar signs escaped, between which matplotlib would read a formula."""
     return drawable(text).replace("$", r"\$")
 
 

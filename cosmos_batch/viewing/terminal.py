@@ -9,7 +9,7 @@ from rich.console import Console
 def show_picture(path: Path) -> bool:
     """Print the picture where the terminal can show one, and return whether it could.
 
-    `textual_image` asks the terminal when it is imported, and waits a moment for the answer.
+    `textual_image` asks the terminal what it can show when it is imported, and waits a moment for the answer.
     """
     if not sys.stdout.isatty():
         return False

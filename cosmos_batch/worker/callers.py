@@ -54,7 +54,7 @@ class Callers:
         return not all(self._has_stopped(run) for run in sorted(runs))
 
     def _has_stopped(self, run: str) -> bool:
-        """Return whether a run wants none of its items any more, as its row said at most `SECONDS` ago."""
+        """Return whether a run has stopped and needs no item any more, as its row said at most `SECONDS` ago."""
         with self._lock:  # one of many items reads the row, and the others wait for what it finds
             read_at, stops = self._stops.get(run, (float("-inf"), False))
             if time.monotonic() - read_at >= SECONDS:

@@ -14,7 +14,10 @@ from cosmos_batch.planning.generation.parallelism import parallel_plan_for_machi
 
 
 def allocate_gpus(environment: WorkerEnvironment, engine: Engine) -> None:
-    """Set the engine's plan of GPUs, if it has one. Raises Failure (EngineFailed) where no plan fits the machine."""
+    """Tell an engine that can use several GPUs how they share a job.
+
+    Raises Failure (EngineFailed) where no plan fits the machine.
+    """
     serving = environment.serving
     if serving is None or not serving.plans or not isinstance(engine, ParallelEngine):
         return

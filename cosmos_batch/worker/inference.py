@@ -53,7 +53,7 @@ class JobsInHand:
 
     @asynccontextmanager
     async def enter(self, alone: bool) -> AsyncIterator[None]:
-        """Hold one place, or all of them if `alone`."""
+        """Wait for a free place, and hold it while the block runs; with `alone`, wait for all places and hold them."""
         await (self._enter_alone() if alone else self._enter_shared())
         try:
             yield

@@ -86,7 +86,7 @@ class EndpointModel:
         return StoredModel(model, self.resolve(model), Path(), datetime.max.replace(tzinfo=UTC))
 
     def resolve(self, _model: str, _newer_than: datetime | None = None) -> str:
-        """Return the word for a commit that only the server knows."""
+        """Return the text that stands for a commit which only the server knows."""
         return "unknown"
 
     def back_up(self, _stored: StoredModel) -> bool:

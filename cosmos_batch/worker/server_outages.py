@@ -18,7 +18,7 @@ FORGIVEN_INTERRUPTIONS = 5
 
 
 def pause_seconds(job: Job, pauses: int, away: ServerUnavailable) -> int | None:
-    """Return for how many seconds to put a job back that was paused `pauses` times before.
+    """Return the seconds for which a job goes back to its queue that was paused `pauses` times before.
 
     None if its deadline leaves no time for another attempt. `away` may carry the server's own Retry-After.
     """

@@ -39,7 +39,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
 
 
 def take(record: Record) -> None:
-    """Report the end of an execution whose change of status EventBridge sent. That of a run is `finish_run`'s."""
+    """Report the end of an execution whose change of status EventBridge sent.
+
+    The end of a run is left to `finish_run`.
+    """
     end = ExecutionEnd.read(json.loads(record["body"]))
     if not is_run(end.request):
         report_once(end, environment())

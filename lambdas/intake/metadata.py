@@ -98,7 +98,7 @@ class Sidecar:
 
 
 def read_metadata(file: StoredObject) -> FileMetadata:
-    """Read each key from the sidecar, else from the object's user metadata, else from its tags; blank is absent."""
+    """Read each key from the sidecar, else from the user metadata, else from the tags; blank values count as absent."""
     sidecar = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
     sources = [sidecar.keys, user, _read_tags(file)]
@@ -136,7 +136,7 @@ def find(source: dict[str, Any], name: str) -> str | None:
 
 
 def _values(source: dict[str, Any], name: str) -> Iterator[Any]:
-    """Yield the values of a key, whichever way it is written."""
+    """Yield the values of a key, in whichever case and with hyphens or underscores it is written."""
     for key, value in source.items():
         if normalized_key(key) == name and is_set(value):
             yield value

@@ -143,7 +143,7 @@ class Collector:
         return Watcher(self._row.run, self._row.shard, index)
 
     def _close(self, row: JobRow, reason: Error) -> JobRow:
-        """Close a job that only runs that have stopped, or this shard, wait for. Returns the row as it is then."""
+        """Close a job that no other run waits for, but for runs that have stopped. Returns the row as it is then."""
         others = {Watcher.parse(watcher).run for watcher in row.watchers} - {self._row.run}
         if any((other := self._runs.get(run)) is not None and not other.stops for run in others):
             return row
@@ -207,7 +207,7 @@ class Collector:
 
 
 def facts_of(lines: list[ResultLine]) -> ShardFacts:
-    """Return what the lines of a shard add to the summary."""
+    """Return the sums over the lines of a shard, which the summary of the run adds up."""
     errors = Counter(line.error.code for line in lines if line.error is not None)
     seconds = Counter(class_of(line.seconds) for line in lines if line.seconds is not None and not line.reused)
     used = [line.usage for line in lines if line.usage is not None and not line.reused]

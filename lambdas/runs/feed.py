@@ -182,7 +182,10 @@ class Feeder:
             answer_shards([row])
 
     def _watch(self, indexed: tuple[int, PlannedItem], request: RunRequest) -> ItemEnd | Unsent | None:
-        """Let an item wait for its job. Returns its end if it has one, or its job if that is to be sent."""
+        """Note that an item waits for its job.
+
+        Returns the item's end if it has one, or the job if its message is to be sent.
+        """
         index, item = indexed
         if item.job is None:
             return ItemEnd("failed")

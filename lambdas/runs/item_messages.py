@@ -48,7 +48,7 @@ def message_group(run: str) -> str:
 
 
 def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Yield the messages in lists that SQS takes at once."""
+    """Yield the messages in lists, each of which one call of SendMessageBatch accepts."""
     batch: list[Message] = []
     size = 0
     for message in messages:

@@ -73,7 +73,7 @@ def _may_replace(earlier: PlannedItem | None, new: PlannedItem, watcher: Watcher
 
 
 def _with_one_job_each(items: list[PlannedItem]) -> list[PlannedItem]:
-    """Return the items, with one and the same job where several of them ask the same: one key for their document."""
+    """Return the items with one job for those that ask the same, so that they have one document."""
     first: dict[str | None, Job] = {}
     for item in items:
         if item.job is not None:

@@ -9,8 +9,8 @@ from lambdas.vams.requests import FileRequest, WorkflowCall
 def write_run(run_id: str, call: WorkflowCall, bucket: str) -> None:
     """Write the objects of a run to the state bucket, unless an earlier call has; the list of shards comes last.
 
-    Each file says itself what is asked of it and where its result goes. What the calls of one run have in common is
-    taken from the first.
+    Each item has its own prompt, parameters and place for its result. What all files of the call share is taken from
+    the first one.
     """
     first = call.files[0].request
     request = RunRequest(

@@ -30,8 +30,11 @@ UNREADABLE = "xyzzy"
 
 
 def write_cosmos_guardrail(folder: Path, says: str = SAFE) -> dict[str, Path]:
-    """Write all that the real package loads, as the model store has it: a block list, NLTK's data, empty but whole, a
-    face detector that sees none, and a tiny Qwen3 that answers `says` to every prompt."""
+    """Write all files that the real package loads, in folders as the model store has them.
+
+    They are a block list, NLTK's data without content, a face detector that sees no face, and a tiny Qwen3 that answers
+    `says` to every prompt.
+    """
     guardrail, checker = (folder / name / ("5" * 40) for name in ("guardrail", "checker"))
     write_block_list(guardrail)
     for kind, word in (("whitelist", ""), ("exact_match", "verboten")):

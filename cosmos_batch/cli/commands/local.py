@@ -76,7 +76,7 @@ def down(discard: bool) -> int:
 
 
 def _keep(cloud: LocalCloud, kept: Kept) -> str:
-    """Keep the jobs and runs of a cloud that is to be stopped. Returns what to say of them. Raises CliError."""
+    """Keep the jobs and runs of a cloud that is to be stopped. Returns a sentence about them. Raises CliError."""
     deployment = deployment_on(cloud)
     if deployment is None:
         return ""

@@ -5,7 +5,7 @@ from cosmos_batch.console.run_records import Action, RunLine
 
 
 def run_line(state: RunSnapshot, starts: bool = False) -> RunLine:
-    """Return how far a run is. One that `starts` is about to begin, and has no row yet."""
+    """Return the line that says how far a run is. A run that `starts` is about to begin, and has no row yet."""
     row, counts = state.row, state.counts
     reason = row.reason if row else None if starts else "Its start was interrupted: resume begins it."
     return RunLine(

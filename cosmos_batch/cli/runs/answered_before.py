@@ -28,7 +28,7 @@ class AnsweredBefore:
 
 
 def answered_before(deployment: Deployment, request: RunRequest, sweeps: bool) -> AnsweredBefore:
-    """Return what the earlier run that answered most of it has answered. Sweeps are not compared: nothing is known."""
+    """Return how much the earlier run has answered that has answered most; nothing for a sweep."""
     best = AnsweredBefore()
     # A part that is cut out of an episode's file is another file, at another place, each time.
     if sweeps or request.origin is None or request.origin.startswith("--episode "):

@@ -189,7 +189,7 @@ class LocalUploads:
 
 
 def may_write(s3: Any, place: S3Location) -> bool:
-    """Return whether this person may write there, by a multipart upload that is begun and aborted."""
+    """Return whether this person may write below a root: begin a multipart upload there, and abort it."""
     from botocore.exceptions import ClientError
 
     target = {"Bucket": place.bucket, "Key": f"{place.key}.permission-check"}

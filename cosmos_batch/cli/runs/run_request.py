@@ -185,7 +185,7 @@ def _bounded(origin: str) -> str:
 
 
 def _ask_reasoners(run_options: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the request that say what to ask, and the prompts of the sweep."""
+    """Return a reasoner run's prompts, system prompt and parameters."""
     first = run_options.prompts[0] if run_options.prompts else None
     request = read_reasoner_request(first, run_options.system_prompt, options)
     if local := [name for name in request.parameters.more_inputs or [] if not name.startswith("s3://")]:
@@ -201,7 +201,7 @@ def _ask_reasoners(run_options: RunOptions, options: dict[str, Any]) -> dict[str
 
 
 def _ask_generators(run_options: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the request that say what to make. Generators take their parameters from a file."""
+    """Return a generator run's prompts and parameters. Only a file or JSON text sets a generator's parameters."""
     if unusable := [flag(name) for name, value in options.items() if value not in (None, ())]:
         raise WrongCall(
             f"{', '.join(unusable)}: generators are not asked with these options.",
@@ -229,7 +229,7 @@ def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
 
 
 def _place_of_made(deployment: Deployment) -> str:
-    """Return where generations from text alone are written if nobody says where; a constant place, to be found again.
+    """Return the prefix for generations from text alone when no output is named: always the same one.
 
     Raises WrongCall where files may lie nowhere.
     """
@@ -240,6 +240,6 @@ def _place_of_made(deployment: Deployment) -> str:
 
 
 def _input_root(sources: Sequence[str]) -> str | None:
-    """Return the prefix whose folders are mirrored below the output: the only one that is named."""
+    """Return the prefix whose folders are mirrored below the output: the run's only source, if that is one."""
     prefixes = [name for name in sources if name.startswith("s3://") and name.endswith("/")]
     return prefixes[0] if len(prefixes) == len(sources) == 1 else None

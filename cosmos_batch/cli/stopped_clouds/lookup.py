@@ -48,7 +48,7 @@ class Kept:
         return KeptObjects(self.folder / "objects")
 
     def discard(self) -> None:
-        """Remove all that was kept."""
+        """Delete all kept jobs and runs, with their files."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -29,7 +29,7 @@ class ServerPlan(ABC):
         return unix_address(folder)
 
     def smaller(self) -> Self | None:
-        """Return a plan whose requests take much less memory; None if there is none, as with one job at a time."""
+        """Return a plan whose requests take much less memory; None if there is none, such as with one job at a time."""
         return None
 
     def fitted_to_free_memory(self) -> Self:

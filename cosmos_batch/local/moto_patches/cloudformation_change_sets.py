@@ -75,7 +75,7 @@ def _change_set_id(backend: CloudFormationBackend, name_or_id: str, stack_name: 
 
 
 def _create_announced(backend: CloudFormationBackend, announced: Stack, change_set: Any) -> None:
-    """Create the stack that a change set announced, under the id that the stack has already."""
+    """Create the stack of a change set, under the id that the stack got when the change set was created."""
     stack = Stack(
         announced.stack_id,
         announced.name,

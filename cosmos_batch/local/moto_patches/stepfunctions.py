@@ -147,6 +147,6 @@ def _new_token(env: Any) -> task_tokens.TaskToken:
 
 
 def _leave_if_ended(env: Any) -> None:
-    """Leave the interpreter's thread when the execution was stopped, before a Retry or Catch is looked for."""
+    """End the interpreter's thread if the execution was stopped, so that no Retry or Catch is applied."""
     if not env.is_running():
         raise SystemExit

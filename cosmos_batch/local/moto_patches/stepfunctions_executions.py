@@ -108,7 +108,7 @@ def _stop(self: Execution, stop_date: datetime, error: str | None, cause: str | 
 
 
 def _close(execution: Execution, event_type: str, details: dict[str, Any]) -> None:
-    """End everything that waits in an execution that did not come to its own end, and write that into its history."""
+    """End the waiting states of an execution that was stopped or timed out, and write that into its history."""
     env = execution.exec_worker.env
     task_tokens.close_all(env.callback_pool_manager)
     env.event_manager.add_event(

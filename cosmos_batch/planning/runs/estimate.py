@@ -52,7 +52,7 @@ class WorkerFacts:
 
 
 class PipelineEstimate(Model):
-    """The part of one pipeline."""
+    """The estimated work, time and price of one pipeline's items."""
 
     pipeline: str
     items: int = Field(description="Items that it has to answer; those that are done already are left out")
@@ -72,7 +72,7 @@ class PipelineEstimate(Model):
 
 
 class RunEstimate(Model):
-    """What a run will take and cost."""
+    """The estimated time and price of a whole run."""
 
     files: int = Field(description="Inputs")
     items: int = Field(description="Requests: inputs times prompts, seeds and pipelines")
@@ -105,7 +105,7 @@ class RunEstimate(Model):
 def estimate_pipeline(
     facts: WorkerFacts, items: int, work_per_item: float, asked_workers: int | None = None
 ) -> PipelineEstimate:
-    """Return the part of one pipeline, which has so many items to answer."""
+    """Return the estimate for one pipeline, which has so many items to answer."""
     seconds = items * work_per_item * facts.seconds_per_unit
     most = max(1, min(facts.max_workers, items))
     started = 0 if items == 0 else max(1, min(most, math.ceil(seconds / TARGET_DRAIN_SECONDS)))

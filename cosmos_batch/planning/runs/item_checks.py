@@ -119,7 +119,10 @@ class RunRules:
                 yield FieldProblem.of(field, failure)
 
     def _engine_problems(self, files: list[str], more: list[str]) -> Iterator[FieldProblem]:
-        """Yield that the engine of a pipeline cannot look at the files; generators are told from what they make."""
+        """Yield a problem for each pipeline whose engine cannot look at the files.
+
+        The files of a generator are checked with its mode, in `settle`.
+        """
         if self.surface == "generator":
             return
         for engine in {self._engines[name] for name in self.request.pipelines if name in self._engines}:
@@ -129,7 +132,10 @@ class RunRules:
                 yield FieldProblem.of("input", failure)
 
     def _request_problems(self, item: RunItem, medium: Medium | None) -> Iterator[FieldProblem]:
-        """Yield what is wrong with what is asked. Items that say nothing of their own are checked once for a medium."""
+        """Yield what is wrong with the prompt and the parameters of an item.
+
+        Items that have none of their own are checked once for each medium, because the result is the same.
+        """
         if any(value is not None for value in (item.prompt, item.system_prompt, item.parameters, item.generation)):
             yield from self._refusals(item, medium)
             return

@@ -13,7 +13,7 @@ from cosmos_batch.contract.runs import RunItem, RunRequest
 
 @dataclass(frozen=True)
 class Sweep:
-    """The prompts and seeds with each of which every input is asked. With one prompt and one seed, nothing is repeated.
+    """The prompts and seeds of a sweep: every input is asked with each of them. One prompt and one seed repeat nothing.
 
     Prompts are numbered from 1. A line with a prompt of its own is asked that one alone.
     """

@@ -18,7 +18,7 @@ _COPY_IT = "Copy the file into one of the configured buckets (`aws s3 cp`), and 
 class WebAddresses:
     """The hosts that the configuration allows, and the bucket (or `bucket/prefix/`) that takes the copies.
 
-    `note` is called with each address and the URI of its copy: what it notes is fetched when the run starts.
+    `note` is called with each address and the URI of its copy, because the copies are made when the run starts.
     """
 
     hosts: Collection[str] = ()
@@ -50,7 +50,10 @@ class WebAddresses:
         return f"{self.folder}{hashlib.sha256(address.encode()).hexdigest()[:32]}/{name}"
 
     def _refused(self, field: str, address: str) -> FieldProblem | None:
-        """Return why an address is not fetched; None if it is. It is not repeated: it may be a whole video."""
+        """Return why an address is not fetched; None if it is.
+
+        The reason does not quote it: a data URL may be a whole video.
+        """
         scheme = address.partition(":")[0][:20]
         if scheme.lower() != "https":
             return FieldProblem(

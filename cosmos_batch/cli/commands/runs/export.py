@@ -81,7 +81,7 @@ def _target(chosen: ExportFormat, output: str, force: bool) -> OutputTarget:
 
 
 def _what_is_missing(objects: StoredRun, exported: int) -> list[str]:
-    """Return what to say of items without a line."""
+    """Return a note about the items that have no line yet; empty if there are none."""
     items = sum(shard.items for shard in objects.shards())
     if exported >= items:
         return []

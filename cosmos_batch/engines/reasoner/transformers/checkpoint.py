@@ -53,7 +53,7 @@ def _import_libraries(journal: Journal) -> None:
 
 
 def _transformers() -> Any:
-    """Return the library as `Any`, because half of it has no types."""
+    """Return the module `transformers` as `Any`, because half of the library has no types."""
     return import_module("transformers")
 
 

@@ -1,8 +1,8 @@
 """Build PhyAI's own requests from our driver's, in an environment of PhyAI.
 
 It reads `{"source": folder of PhyAI, "cases": {name: request, or {"plan"}}}` from standard input and writes `{"python",
-"verdicts"}`: for each whether it was accepted, and its shapes. PhyAI's compiled extension is a mock; the tokenizer is the
-demo's tiny one.
+"verdicts"}`: for each case whether it was accepted, and its shapes. PhyAI's compiled extension is a mock; the tokenizer
+is the demo's tiny one.
 """
 
 import json
