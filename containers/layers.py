@@ -43,7 +43,7 @@ def _sizes(folders: list[Path]) -> Counter[Path]:
 
 
 def _parts(path: Path, sizes: Counter[Path], limit: int) -> list[Path]:
-    """Return the parts of a folder, none of which is larger than a layer shall be, but for single files."""
+    """Split a folder that is larger than a layer shall be. A file or an empty folder is one part whatever its size."""
     children = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
     if not children or sizes[path] <= limit:
         return [path]

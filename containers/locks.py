@@ -11,7 +11,7 @@ import uv
 
 PLATFORM = "x86_64-manylinux_2_35"  # Debian 12 has glibc 2.36, Ubuntu 24.04 has 2.39
 PYTHON = "3.12"
-PYTHON_OF = {"framework": "3.13"}  # what Cosmos Framework's own lock is for
+PYTHON_OF = {"framework": "3.13"}  # the Python version for which Cosmos Framework's own lock is made
 
 
 def target(image: str) -> list[str]:

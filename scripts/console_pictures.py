@@ -23,7 +23,7 @@ from tests.support.moto_deployment import moto_deployment  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1200, "height": 720}
-COLORS = 128  # of a picture's palette
+COLORS = 128  # the number of colors in a picture's palette
 ANSWER = [
     {"label": "red circle", "bbox_2d": [215, 487, 411, 747], "time": 1.0},
     {"label": "blue square", "bbox_2d": [746, 190, 906, 406], "time": 1.0},

@@ -9,7 +9,7 @@ from install import CPU_INDEX, LOUDNESS, PYTHON, ROOT, VENV, pinned, reachable, 
 ENVIRONMENT = VENV / "omni"
 PACKAGE = ROOT / "scripts" / "vllm_omni_cpu"
 PINS = PACKAGE / "constraints.txt"  # those of the image as far as they know the Pythons of ours
-# Of the project's own requirements, those of an engine's worker; the others conflict.
+# Only those of the project's own requirements that a worker needs; the others conflict with vLLM-Omni's.
 OURS = (
     "av",
     "boto3",

@@ -11,7 +11,7 @@ import time
 from install import CONSTRAINTS, EXTRAS, LOUDNESS, PYTHON, ROOT, VENV, has_nvidia_gpu, say, uv_environment
 
 PACKAGE = ROOT / "scripts" / "vllm_cpu"
-VERSION = "0.32.0"  # that of the reasoner's image
+VERSION = "0.32.0"  # the version in the reasoner's image
 
 
 def main(arguments: list[str]) -> None:

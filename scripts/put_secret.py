@@ -1,5 +1,7 @@
-"""Write the Hugging Face token of a configuration into the deployed secret. `cdk deploy` runs this, as
-`infra/constructs/hugging_face_token.py` says; it stands here because synthesis must not import boto3.
+"""Write the Hugging Face token of a configuration into the deployed secret.
+
+`cdk deploy` runs this, as `infra/constructs/hugging_face_token.py` says; it stands here because synthesis must not
+import boto3.
 
     python put_secret.py CONFIG_FILE STORAGE_STACK
 
@@ -17,7 +19,7 @@ import boto3
 
 from cosmos_batch.planning.configuration import load_config
 
-OUTPUT = "HuggingFaceTokenSecretArn"  # of the storage stack
+OUTPUT = "HuggingFaceTokenSecretArn"  # an output of the storage stack
 
 
 def main(config_file: str, storage_stack: str) -> None:

@@ -1,4 +1,4 @@
-"""For all tests."""
+"""Fixtures and settings of all tests."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md` says what was measured, and what was measured is what there is."""
+"""`docs/benchmarks.md` is what its generator writes from the results, and the results are of today's versions."""
 
 import importlib
 import json
@@ -153,7 +153,7 @@ def test_each_lossy_mode_is_measured_on_top_of_our_engine() -> None:
 
 
 def _started(seconds: float) -> dict[str, Any]:
-    """With two seconds of a job that has a first one behind it, and one as long as the first."""
+    """Return the results of a generator's starts without and with kept compiled code; a whole job takes `seconds`."""
     start = {"boot": 1.0, "filesForgotten": True, "engine": "diffusers", "phases": {"imports": 14.0}}
     timings = {"prepare": 0.01, "firstStep": 0.3, "generate": seconds, "write": 2.0}
     return {

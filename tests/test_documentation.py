@@ -1,4 +1,4 @@
-"""What is written is what is there."""
+"""The documentation agrees with the code: generated pages, examples, and the names of files."""
 
 import importlib.util
 import json
@@ -102,7 +102,7 @@ def test_every_field_of_the_configuration_is_described() -> None:
 
 
 def test_files_of_ours_that_are_named_are_there() -> None:
-    """In pages, docstrings and comments, by a path from the root or from the package."""
+    """Pages, docstrings and comments name files by a path from the root of the repository or from `cosmos_batch`."""
     roots = (ROOT, ROOT / "cosmos_batch")
     rooms = [path.name for root in roots for path in root.iterdir() if path.is_dir() and path.name[0].isalpha()]
     named = re.compile(rf"`((?:{'|'.join(rooms)})/[\w./-]+\.(?:py|md|sh|json|txt))`")

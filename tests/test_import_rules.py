@@ -106,7 +106,7 @@ def modules(*rooms: str) -> Iterator[Path]:
 
 @cache
 def imports(path: Path) -> set[str]:
-    """Every module that a file imports, anywhere in it."""
+    """Return the names of all modules that a file imports, also within functions."""
     found = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -226,7 +226,7 @@ def types_defined_by(statement: ast.stmt) -> list[str]:
 
 
 def test_facts_about_pipelines_engines_and_hardware_stand_in_the_catalogue() -> None:
-    """No other room has a table by their names, to which a new row of the catalogue would have to be added."""
+    """No other room has a dictionary by their names, which a new row of the catalogue would have to extend."""
     names = {*(pipeline.id for pipeline in PIPELINES), *(pipeline.model_size for pipeline in PIPELINES)}
     names |= {*ENGINES, *GPUS, *INSTANCE_TYPES}
     # NVIDIA's cookbooks have a variable for the server of two of the models.

@@ -1,4 +1,4 @@
-"""What `scale` starts for five patterns of arrival, in the simulation that the plot in the documentation is made by."""
+"""`scale` starts the right number of workers for five arrival patterns, in the simulation of the documented plot."""
 
 from collections.abc import Iterator
 

@@ -17,20 +17,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")][2:]
 SYMPTOMS = ["memory", "Token", "Licence", "Cached", "EFS", "wait long", "CodeBuild", "429"]  # those of VAMS's page
-OF_GENERATORS = ["generation", "guardrail", "Something else was made", "upsamplePrompt", "document"]
-OF_OTHERS = {"429 Too Many Requests"}  # Docker Hub's words
+GENERATOR_SYMPTOMS = ["generation", "guardrail", "Something else was made", "upsamplePrompt", "document"]
+FOREIGN_TEXTS = {"429 Too Many Requests"}  # Docker Hub's words
 CODES = set(get_args(ErrorCode))
 
 
 @dataclass
-class Saying:
-    """The texts of one function, and of what it names: of its errors, messages and remedies."""
+class ErrorTexts:
+    """The error codes of one function, and the strings in it and in the constants and functions that it names."""
 
     codes: set[str]
     texts: list[str]
 
-    def says(self, quote: str) -> bool:
-        """Whether each part of it, between what stands for names, is in a text."""
+    def contains(self, quote: str) -> bool:
+        """Return whether the strings contain each part of a quote, whose `…` stand for names and numbers."""
         parts = [part.strip() for part in quote.split("…") if part.strip(" .,")]
         return all(any(part.rstrip(".") in text for text in self.texts) for part in parts)
 
@@ -42,38 +42,38 @@ def trees() -> list[ast.Module]:
 
 
 @cache
-def named() -> dict[str, list[ast.AST]]:
-    """What a name of a module or a class means, and each plain function, wherever it is."""
-    found: dict[str, list[ast.AST]] = {}
+def definitions() -> dict[str, list[ast.AST]]:
+    """Return the values of constants and the functions of all modules, by their names."""
+    nodes: dict[str, list[ast.AST]] = {}
     for tree in trees():
         rooms = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
         for node in (node for room in rooms for node in room.body):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found.setdefault(node.targets[0].id, []).append(node.value)
+                nodes.setdefault(node.targets[0].id, []).append(node.value)
             elif isinstance(node, ast.FunctionDef) and node in tree.body:
-                found.setdefault(node.name, []).append(node)
-    return found
+                nodes.setdefault(node.name, []).append(node)
+    return nodes
 
 
 def texts(node: ast.AST, depth: int = 2) -> Iterator[str]:
-    """Its strings, and those of the names in it."""
+    """Yield the strings in a part of the code, and those of the names in it."""
     for part in ast.walk(node):
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             yield part.value
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
-        yield from meaning(name, depth - 1) if name and depth else ()
+        yield from strings_of_name(name, depth - 1) if name and depth else ()
 
 
 @cache
-def meaning(name: str, depth: int) -> list[str]:
-    """The strings that a name stands for."""
-    return [text for node in named().get(name, []) for text in texts(node, depth)]
+def strings_of_name(name: str, depth: int) -> list[str]:
+    """Return the strings in the constants and functions of a name."""
+    return [text for node in definitions().get(name, []) for text in texts(node, depth)]
 
 
 @cache
-def sayings() -> list[Saying]:
-    """Of each function. A code may be that of a method of the same class that it calls."""
-    found = []
+def error_texts() -> list[ErrorTexts]:
+    """Return the texts of each function with an error code, its own or that of a method that it calls."""
+    errors = []
     for tree in trees():
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         codes = {one.name: CODES.intersection(texts(one, 0)) for one in functions}
@@ -81,26 +81,28 @@ def sayings() -> list[Saying]:
             called = {part.attr for part in ast.walk(one) if isinstance(part, ast.Attribute)}
             its = codes[one.name].union(*(codes[name] for name in called if name in codes))
             if its:
-                found.append(Saying(its, list(texts(one))))
-    return found
+                errors.append(ErrorTexts(its, list(texts(one))))
+    return errors
 
 
 def quotes(cell: str) -> list[str]:
     return re.findall(r'"([^"]+)"', cell)
 
 
-def told(code: str, quote: str) -> list[Saying]:
-    """Who says it: Batch, whose words `end_by_batch` reads, or one of our functions."""
+def errors_with(code: str, quote: str) -> list[ErrorTexts]:
+    """Return the errors with a code and a quote: those of our functions, or one that `end_by_batch` reads."""
     of_batch = end_by_batch("worker", {"statusReason": quote}).error
     by_batch = (
-        [Saying({code}, [of_batch.remedy])] if of_batch.code == code and "Batch console" not in of_batch.remedy else []
+        [ErrorTexts({code}, [of_batch.remedy])]
+        if of_batch.code == code and "Batch console" not in of_batch.remedy
+        else []
     )
-    return by_batch + [one for one in sayings() if code in one.codes and one.says(quote)]
+    return by_batch + [one for one in error_texts() if code in one.codes and one.contains(quote)]
 
 
 def test_every_symptom_of_the_seed_and_of_generators_is_there() -> None:
     symptoms = " ".join(row[0] for row in ROWS)
-    assert not [symptom for symptom in (*SYMPTOMS, *OF_GENERATORS) if symptom not in symptoms]
+    assert not [symptom for symptom in (*SYMPTOMS, *GENERATOR_SYMPTOMS) if symptom not in symptoms]
     assert len(ROWS) >= 15
 
 
@@ -109,12 +111,16 @@ def test_an_error_is_quoted_with_its_code_and_its_remedy(row: list[str]) -> None
     _, error, remedy = row
     code = re.match(r"`(\w+)`:", error)
     if code is None or remedy.startswith("Nothing:"):
-        everything = Saying(set(), [text for tree in trees() for text in texts(tree, 0)])
-        assert not [quote for quote in quotes(error) if quote not in OF_OTHERS and not everything.says(quote)]
+        everything = ErrorTexts(set(), [text for tree in trees() for text in texts(tree, 0)])
+        assert not [quote for quote in quotes(error) if quote not in FOREIGN_TEXTS and not everything.contains(quote)]
         assert code is None or code[1] in CODES
         return
     assert quotes(remedy), "the remedy that the error gives"
     for quote in quotes(error):
-        assert any(one.says(said) for one in told(code[1], quote) for said in quotes(remedy)), quote
-    for said in quotes(remedy):
-        assert any(one.says(said) for quote in quotes(error) for one in told(code[1], quote)), said
+        assert any(
+            one.contains(remedy_quote) for one in errors_with(code[1], quote) for remedy_quote in quotes(remedy)
+        ), quote
+    for remedy_quote in quotes(remedy):
+        assert any(one.contains(remedy_quote) for quote in quotes(error) for one in errors_with(code[1], quote)), (
+            remedy_quote
+        )

@@ -78,7 +78,7 @@ class RegisteredEngine:
     abilities: GeneratorAbilities | None = None
 
 
-# From text at 832x480 vLLM-Omni 0.30.0 took 39.0 GiB where Diffusers took 35.6. At 1280x720 it was not measured: the
+# For text to video at 832x480 vLLM-Omni 0.30.0 took 39.0 GiB and Diffusers 35.6. At 1280x720 it was not measured: the
 # same difference is assumed there, and none for images and the smallest videos.
 _PEAKS_OF_VLLM_OMNI = (
     *PEAKS_OF_DIFFUSERS[:2],
@@ -122,7 +122,7 @@ _ROWS = (
         class_path="cosmos_batch.engines.generator.vllm_omni.engine:VllmOmniEngine",
         dialect="cosmos_batch.engines.generator.vllm_omni.dialect:VllmOmniDialect",
         abilities=GeneratorAbilities(
-            guidance_least=1,  # it does not guide at all below 1
+            guidance_least=1,  # below 1 vLLM-Omni uses no guidance
             fps_least=1,
             table_sizes=("transfer",),
             domain_ids={"robotwin": 17},  # 0.30.0 has no name for it

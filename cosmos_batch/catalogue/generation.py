@@ -186,7 +186,7 @@ HINT_DEFAULTS: dict[Hint, HintDefaults] = {
 }
 TRANSFER_FRAME_LIMIT = 5000  # Cosmos Framework's limit for all chunks of a transfer together
 
-# In NVIDIA's order: requests of VAMS's own Cosmos 3 pipeline write 0 for the first.
+# The order is NVIDIA's, because requests of VAMS's own Cosmos 3 pipeline name the first view point by the number 0.
 ViewPoint = Literal["ego_view", "third_person_view", "wrist_view", "concat_view"]
 VIEW_POINTS = get_args(ViewPoint)
 

@@ -176,8 +176,11 @@ class JobObserver:
 
 
 def message_of(line: str) -> str | None:
-    """Return the message of a line that a worker logged as JSON, a line of another program as it is, None for a
-    warning: it is no progress, and whoever waits cannot do anything about it."""
+    """Return what a line of a worker's log says of its progress; None for a warning.
+
+    A line in JSON has a message, and a line of another program is returned as it is. A person who waits can do nothing
+    about a warning.
+    """
     try:
         fields = json.loads(line)
         return str(fields["message"]) if fields.get("level", "INFO") == "INFO" else None

@@ -13,9 +13,9 @@ DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 PREFIX_LENGTHS = range(16, 25)  # AWS makes no VPC larger than a /16, and few hosts fit into less than a /24
 PUBLIC_PREFIX_LENGTH = 26  # private mode makes a subnet of this size in each zone for its NAT gateway
 SMALLEST_SUBNET = 16  # addresses: AWS makes none smaller than a /28
-# Where none are named and `zoneCount` is not given. Capacity is scarce, so there are three where that leaves subnets
-# of a VPC that was made for two as they are: private subnets have the same networks with two zones and with three where
-# the prefix of the VPC's network is no longer than this. In the other modes the subnets of two zones fill the network.
+# The number of zones if the configuration names no zones and no `zoneCount`. GPU capacity is scarce, so there are
+# three zones if a VPC that was made for two keeps its subnets: private subnets have the same networks with two zones
+# and with three if the prefix of the VPC's network is at most this long. In the other modes two zones fill the network.
 FEW_ZONES, MANY_ZONES = 2, 3
 LONGEST_PREFIX_OF_MANY_ZONES = 22
 

@@ -8,12 +8,12 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.s3 import S3Location
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
-TASK_TIMEOUT_SECONDS = 28_800  # what VAMS registers its own Cosmos pipelines with
+TASK_TIMEOUT_SECONDS = 28_800  # the task timeout with which VAMS registers its own Cosmos pipelines
 MARGIN_SECONDS = 900  # the deadline of a job is so much earlier, so that VAMS receives its error before it times out
 
-# What a run reads and writes before VAMS moves it onto the asset, and in it the manifests, configurations and metadata
-# of runs. Both lie in VAMS's default asset bucket: in 2.5 at its root, in 2.6 below the prefix that the bucket is
-# registered with (`baseAssetsPrefix`, see defaultBucket.py of VAMS).
+# The prefix of all files of runs before VAMS moves them onto the asset, and below it the prefix of the manifests,
+# configurations and metadata of runs. Both are in VAMS's default asset bucket: in 2.5 at its root, in 2.6 below the
+# prefix with which the bucket is registered (`baseAssetsPrefix`, see defaultBucket.py of VAMS).
 RUNS = "pipelines/"
 EXECUTION_INPUTS = f"{RUNS}workflowExecutionInputs/"
 

@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 CONTEXT = 4096  # tokens
 _VOCABULARY = 512  # before the added tokens
 
-# In Qwen's order. The model's configuration refers to the ids of six of them.
+# The order is Qwen's, because the model's configuration refers to six of them by their ids.
 _SPECIAL = (
     "<|endoftext|>",
     "<|im_start|>",

@@ -23,7 +23,7 @@ from cosmos_batch.media.frame_sampling import Shortcuts, decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.timeline import Timeline
 
-_LEAST_SHARE = 1 / 16  # so much of a picture must be left after cropping
+_LEAST_SHARE = 1 / 16  # the share of a picture that must be left after cropping
 _HALF_TURN = 2  # quarter turns
 _QUARTER_TURN = 90  # degrees
 _CLOCK_ROUNDING = 1e-4  # frames

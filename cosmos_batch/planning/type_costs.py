@@ -17,7 +17,7 @@ from cosmos_batch.planning.generation.parallelism import choose_parallel_plan, w
 from cosmos_batch.planning.instance_types import why_not, why_not_together
 from cosmos_batch.planning.pace import first_seconds_per_unit
 
-# Of an instance that comes for one item: start of the host, image, model, `worker.idleSeconds`, shut-down. An estimate.
+# An estimate for an instance that starts for one item: host, image, model, `worker.idleSeconds` and shut-down.
 IDLE_SECONDS_OF_ONE_ITEM = 15 * 60
 
 

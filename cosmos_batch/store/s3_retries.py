@@ -34,7 +34,7 @@ FAULTS: tuple[type[Exception], ...] = (
 RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
 _SERVER_ERROR, _TOO_MANY_REQUESTS, _UNAVAILABLE = 500, 429, 503
-# From the guide of boto3, "Retries", standard mode.
+# The codes are those of boto3's guide, "Retries", standard mode.
 _THROTTLING_CODES = {
     *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
     *("RequestThrottledException", "TooManyRequestsException", "ProvisionedThroughputExceededException"),

@@ -56,7 +56,7 @@ class Vams(Construct):
         function = self._functions.create("vams", environment, CALL_TIMEOUT, f"Vams-{pipeline}", name=name)
         allow_objects(function, self._storage.state, "requests/*", "PutObject")
         allow_objects(function, self._storage.state, "runs/*/run.json", "PutObject")
-        for objects in ("shards.json", "shards/*"):  # what is written already is read
+        for objects in ("shards.json", "shards/*"):  # a repeated call reads the objects that an earlier one has written
             allow_objects(function, self._storage.state, f"runs/*/{objects}", "GetObject", "PutObject")
         self._storage.table.grant_calls(function, "GetItem", "PutItem", "UpdateItem")
         machine.grant_start_execution(function)

@@ -124,8 +124,7 @@ class ItemPlanner:
         return job.model_copy(update={"document": document, "timestamp": timestamp})
 
     def _earlier_items_of(self, job: Job) -> timedelta:
-        """Return as many seconds as earlier items of the shard ask about the same file: each takes one as its
-        timestamp."""
+        """Return a second for each earlier item of the shard about the same file: each takes one as its timestamp."""
         with self._lock:
             file = None if job.input is None else job.input.uri
             self._asked_of[file] += 1

@@ -89,7 +89,7 @@ class PrefixShards:
         self._pipeline = pipeline
         self._objects = objects
         self._refs: list[ShardRef] = []
-        self._last_key = ""  # of the last shard that is written
+        self._last_key = ""  # the last key of the last shard that is written
 
     def write(self) -> list[ShardRef]:
         """Write all shards that are not written, and return all of them."""

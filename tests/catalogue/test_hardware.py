@@ -18,7 +18,7 @@ BLACKWELL = ("g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge", "p6-b200.48xlarge")
 
 
 def deployed_on(pipeline: Pipeline, instance_type: str) -> EnabledPipeline:
-    """The pipeline as a configuration deploys it that names this instance type alone."""
+    """Return the pipeline as it is deployed by a configuration with this instance type alone."""
     entry = {"enabled": True, "instanceTypes": [instance_type], "fallbackInstanceTypes": []}
     reasoner = pipeline.surface == "reasoner"
     block = {"enabled": True, "modelsReason" if reasoner else "modelsOmni": {pipeline.config_key: entry}}

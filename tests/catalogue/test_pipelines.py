@@ -69,7 +69,7 @@ def test_a_request_that_fills_the_context_fits_the_smallest_gpu_and_several_fit_
 
 @pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
 def test_no_smaller_gpu_of_the_table_holds_a_full_context(pipeline: Pipeline) -> None:
-    """Unless NVIDIA asks for more: 24 GB for the 2B."""
+    """The 2B is excepted, for which NVIDIA asks for 24 GB."""
     smaller = {one.gpu_memory_gb for one in INSTANCE_TYPES.values() if one.gpu_memory_gb < pipeline.min_gpu_memory_gb}
     assert all(requests_at_once(pipeline, memory) < 1 for memory in smaller)
 

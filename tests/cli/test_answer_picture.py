@@ -1,4 +1,4 @@
-"""What a person is told about the picture of an answer."""
+"""The command tells a person about the picture of an answer."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ def test_help_of_a_command_has_examples_that_parse(name: str, capsys: pytest.Cap
 
 @pytest.mark.parametrize("arguments", [["--help"], ["completion", "bash"]])
 def test_a_reader_that_goes_away_is_no_error(arguments: list[str], tmp_path: Path) -> None:
-    """As `cosmos-batch run --help | head -3` does. Click would exit with 1, and Python print an exception."""
+    """In `cosmos-batch run --help | head -3`, Click alone would exit with 1, and Python would print an exception."""
     with Shell(tmp_path).start(*arguments) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()

@@ -1,4 +1,4 @@
-"""Who may ask the console, and what the browser may do with its answers."""
+"""The console answers its own page alone, and its answers say what the browser may do with them."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -50,7 +50,7 @@ class FailingOnce:
 def test_a_collection_that_could_not_be_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
-    """What came before the failure is shown at once and stays; a collection that grows does not yield it again."""
+    """The documents before the failure are shown at once and stay; reading again yields only those after them."""
     monkeypatch.setattr(scanning, "_RETRY_SECONDS", 0.0)
     document = read_document(write_answer(tmp_path / "a.json"))
     assert document is not None

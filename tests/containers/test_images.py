@@ -86,7 +86,7 @@ def test_what_is_heavy_is_five_layers_that_a_host_pulls_at_the_same_time(image: 
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_all_that_a_worker_imports_is_compiled_when_the_image_is_built(image: str) -> None:
-    """Its user may not write where it is installed, so each worker would compile all of it at each start."""
+    """A container's user may not write bytecode beside the installed code, so each start would compile it again."""
     text = dockerfile(image).read_text()
     assert re.search(r"-m compileall -q -j 0 (/usr/local/lib/python3\.12|/usr/lib/python3\.12|/opt/python)", text)
     assert "--no-compile" not in text and "PIP_NO_COMPILE" not in text  # pip compiles unless it is told not to
@@ -96,7 +96,7 @@ def test_all_that_a_worker_imports_is_compiled_when_the_image_is_built(image: st
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_the_application_is_the_last_layer(image: str) -> None:
-    """So that an edit of ours is built, pushed and pulled in seconds."""
+    """An edit of our code changes this layer alone, which is built, pushed and pulled in seconds."""
     found = instructions(dockerfile(image))
     ours = found.index(("COPY", "cosmos_batch ./cosmos_batch"))
     assert [keyword for keyword, _ in found[ours + 1 :]] == ["RUN", "USER", "WORKDIR", "ENTRYPOINT"]
@@ -120,7 +120,7 @@ def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
 
 
 def test_the_core_imports_what_every_image_has() -> None:
-    """What an image's Hub client stands on, or another engine's packages, may not be there."""
+    """The modules that every worker imports need no package that only some of the images have."""
     core = {"boto3", "botocore", "huggingface_hub", "jsonschema", "pydantic", "pydantic_core"}
     core |= {"s3transfer", "urllib3"}  # which boto3 and botocore require
     for room in ("catalogue", "contract", "planning", "state", "store", "worker"):
@@ -182,8 +182,16 @@ def test_cuda_is_the_version_in_the_name_of_the_lock() -> None:
 
 # Where a module and its distribution are called differently.
 DISTRIBUTIONS = {"PIL": "pillow", "cv2": "opencv-python-headless", "pillow_heif": "pillow-heif"}
-# What modules import that run in the images of these alone.
-OF_OTHERS = {"cosmos_framework", "cosmos_guardrail", "diffusers", "phyai", "phyai_utils_tools", "torchao", "vllm_omni"}
+# Packages that only the images of these engines have; their modules import them there.
+PACKAGES_OF_OTHER_IMAGES = {
+    "cosmos_framework",
+    "cosmos_guardrail",
+    "diffusers",
+    "phyai",
+    "phyai_utils_tools",
+    "torchao",
+    "vllm_omni",
+}
 
 
 @pytest.mark.parametrize("lock", [one for one in LOCKS if one.parent.name == "reasoner"], ids=lambda one: one.stem)
@@ -191,16 +199,26 @@ def test_the_reasoners_image_has_what_its_engines_import(lock: Path) -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     for room in ("engines", "media"):
         for path in (ROOT / "cosmos_batch" / room).rglob("*.py"):
-            for root in third_party(path) - OF_OTHERS:
+            for root in third_party(path) - PACKAGES_OF_OTHER_IMAGES:
                 assert _distribution(root) & locked, f"{path} imports {root}"
 
 
-# What Cosmos Framework's own lock brings, by its `pyproject.toml` at the image's commit and what that requires.
-OF_FRAMEWORK = {"av", "cv2", "huggingface_hub", "numpy", "packaging", "PIL", "tokenizers", "torch", "torchvision"}
+# Packages in the lock of Cosmos Framework, by its `pyproject.toml` at the image's commit and their requirements.
+PACKAGES_OF_FRAMEWORK = {
+    "av",
+    "cv2",
+    "huggingface_hub",
+    "numpy",
+    "packaging",
+    "PIL",
+    "tokenizers",
+    "torch",
+    "torchvision",
+}
 
 
 @pytest.mark.parametrize(
-    ("image", "modules", "elsewhere"),
+    ("image", "modules", "excepted"),
     [
         (
             "phyai",
@@ -214,11 +232,11 @@ OF_FRAMEWORK = {"av", "cv2", "huggingface_hub", "numpy", "packaging", "PIL", "to
         (
             "framework",
             ["generator.cosmos_framework.engine", "cosmos_framework.driver"],
-            OF_FRAMEWORK | {"vllm", "pillow_heif"},
+            PACKAGES_OF_FRAMEWORK | {"vllm", "pillow_heif"},
         ),
     ],
 )
-def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], elsewhere: set[str]) -> None:
+def test_a_generators_image_has_what_its_engine_imports(image: str, modules: list[str], excepted: set[str]) -> None:
     lock = ROOT / "containers" / image / "requirements.lock"
     locked = set(re.findall(r"^([a-z0-9-]+)==", lock.read_text(), re.MULTILINE))
     seen: set[str] = set()
@@ -231,13 +249,13 @@ def test_a_generators_image_has_what_its_engine_imports(image: str, modules: lis
             continue
         seen.add(name)
         left += re.findall(r"^ *from (cosmos_batch[\w.]*) import", path.read_text(), re.MULTILINE)
-        for root in third_party(path) - OF_OTHERS - elsewhere:
+        for root in third_party(path) - PACKAGES_OF_OTHER_IMAGES - excepted:
             assert _distribution(root) & locked, f"{path} imports {root}"
     assert {"cosmos_batch.engines.job_files", "cosmos_batch.engines.generator.inputs", "cosmos_batch.media"} <= seen
 
 
 def _distribution(root: str) -> set[str]:
-    """Those that have a module; OpenCV comes with windows or without."""
+    """Return the names of the distributions that have a module. OpenCV has one with a GUI and one without."""
     name = DISTRIBUTIONS.get(root, root).replace("_", "-")
     return {name, name.removesuffix("-headless")}
 
@@ -250,7 +268,7 @@ def third_party(path: Path) -> set[str]:
 
 
 def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the metadata of the installed package: without it, vLLM cannot read our clips."""
+    """vLLM finds the plugin that reads our clips by the entry point in the metadata of our installed package."""
     monkeypatch.setattr(vllm_command, "version", lambda _: "0.32.0")  # the image's; there may be none here
     context, wheels, installed = tmp_path / "context", tmp_path / "wheels", tmp_path / "installed"
     shutil.copytree(ROOT / "cosmos_batch", context / "cosmos_batch", ignore=left_out("reasoner"))
@@ -289,7 +307,7 @@ def test_the_reasoners_image_tells_vllm_of_our_plugin(tmp_path: Path, monkeypatc
 
 
 def left_out(image: str) -> Callable[[str, list[str]], list[str]]:
-    """The folders of the package that an image does not have."""
+    """Return the folders of `cosmos_batch` that an image does not have."""
     ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text().splitlines()
     kept = [line.removeprefix("!cosmos_batch/") for line in ignored if line.startswith("!cosmos_batch/")]
 

@@ -20,7 +20,7 @@ def write(path: Path, size: int) -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Two packages that are larger than all others together, as torch and the CUDA libraries are."""
+    """Provide a folder with two packages larger than all others together, as torch and the CUDA libraries are."""
     root = tmp_path / "packages"
     site = root / "usr" / "local" / "lib" / "python3.12" / "site-packages"
     for library in ("cublas", "cudnn", "nccl"):
@@ -37,7 +37,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, object]:
-    """What lies at each path: bytes and mode of a file, the target of a link, nothing for a folder."""
+    """Return the content at each path: bytes and mode of a file, the target of a link, nothing for a folder."""
     found: dict[str, object] = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -82,7 +82,7 @@ def test_it_runs_by_itself_in_an_image_that_has_nothing_of_ours(installed: Path,
 
 
 def test_bytecode_is_still_valid_where_the_layers_are_copied(installed: Path, tmp_path: Path) -> None:
-    """Python trusts it by the time and size of the source, and names the place where it finds that."""
+    """Python uses bytecode whose source has the recorded time and size, and errors name the path of that source."""
     package = installed / "usr" / "local" / "compiled"
     package.mkdir()
     (package / "one.py").write_text("def fail():\n    raise ValueError\n")

@@ -11,7 +11,7 @@ from cosmos_batch.planning.deployment import enabled_pipelines
 
 
 def identity(omni: dict[str, Any] | None = None, reason: dict[str, Any] | None = None, **own: Any) -> Identity:
-    """Of the one pipeline that is enabled: a generator where `omni` is given, else a reasoner."""
+    """Return the identity of the only enabled pipeline: a generator if `omni` is given, else a reasoner."""
     key, block = ("useNvidiaCosmos", "modelsReason") if omni is None else ("useNvidiaCosmos3", "modelsOmni")
     name, entry = ("reason2B", reason or {}) if omni is None else ("nano16B", omni)
     pipelines = {key: {"enabled": True, block: {name: {"enabled": True, **entry}}}}

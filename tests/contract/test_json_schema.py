@@ -14,13 +14,13 @@ from cosmos_batch.contract.parameters import Parameters, read_parameters
 
 
 class Box(BaseModel):
-    """A caller's own model."""
+    """A model of a caller's own, as pydantic writes its schema."""
 
     label: str
 
 
 class Scene(BaseModel):
-    """With a reference in its schema, and one beside a description."""
+    """A model whose schema has a reference, and a reference beside a description."""
 
     main: Box
     others: list[Box]

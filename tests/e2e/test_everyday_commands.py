@@ -83,7 +83,7 @@ def test_a_table_in_a_pipe_has_no_control_characters(shell: Shell, answered: str
 
 
 def test_a_reader_that_goes_away_is_no_error(shell: Shell, answered: str) -> None:
-    """As `cosmos-batch status | head -1` does."""
+    """`head -1` in `cosmos-batch status | head -1` closes the pipe before the command has printed everything."""
     with shell.start("status", "--limit", "100", "--json") as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()

@@ -16,7 +16,7 @@ from tests.infra.examples import example
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 OURS = {value for name, value in vars(metrics).items() if name.isupper() and isinstance(value, str)}
-OF_AWS = {
+METRICS_OF_AWS = {
     "AWS/SQS": {"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"},
     "AWS/Lambda": {"Errors", "Throttles"},
     "AWS/States": {"ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed", "ExecutionThrottled"},
@@ -54,7 +54,7 @@ def test_every_metric_is_emitted(assembly: Assembly, of: Any) -> None:
     used = set(of(assembly))
     assert used
     for namespace, name in used:
-        assert name in (OURS if namespace == metrics.NAMESPACE else OF_AWS[namespace]), (namespace, name)
+        assert name in (OURS if namespace == metrics.NAMESPACE else METRICS_OF_AWS[namespace]), (namespace, name)
 
 
 def test_every_metric_of_ours_is_shown_or_watched(assembly: Assembly) -> None:

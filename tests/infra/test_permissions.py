@@ -1,4 +1,4 @@
-"""Each role may do what it needs, on the resources that it needs it for."""
+"""Each role has exactly the permissions that it needs, each for a resource."""
 
 import json
 import re
@@ -149,9 +149,7 @@ def resources_of(statements: list[Resource], action: str) -> list[str]:
 
 
 def kind_of(role: str) -> str:
-    """Return `Worker` for `cosmosreason22bWorkerRole4BCBEA66`: the part that roles of several pipelines or images
-    share.
-    """
+    """Return the kind of role that a logical id names, such as `Worker` for `cosmosreason22bWorkerRole4BCBEA66`."""
     name = re.sub(r"Role[0-9A-F]{8}$", "", role)
     return re.sub(r"cosmos[a-z0-9]+|^[A-Z][a-z]+(?=BuildProject$)", "", name)
 

@@ -1,4 +1,4 @@
-"""Which frames of a video are sampled, at which size and time."""
+"""The right frames of a video are sampled, at the right size and time."""
 
 import struct
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a file says of itself in its header, read from a stream."""
+"""Headers of media files are read from a stream, without decoding."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which files are refused, and with which messages."""
+"""Files that cannot be used are refused with a message that says why."""
 
 import functools
 import struct

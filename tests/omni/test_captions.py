@@ -1,4 +1,4 @@
-"""What the model reads of our requests by vLLM-Omni's own pipeline, without its server and without weights."""
+"""vLLM-Omni's own pipeline turns our requests into the right tokens, without its server and without weights."""
 
 import json
 from pathlib import Path
@@ -47,8 +47,7 @@ def tokenizer(checkpoint: Path) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_vllm_omni_reads_the_same_tokens_as_diffusers(case: Case, tokenizer: Any, tmp_path: Path) -> None:
-    """The token ids equal those of our captions, which `tests/engines/generator/diffusers/test_captions.py` compares
-    with Diffusers' own."""
+    """The ids equal those of our captions, which `diffusers/test_captions.py` compares with those of Diffusers."""
     prepared = with_sequence_length(_prepared(case.generation()), lambda text: len(tokenizer(text).input_ids))
     captions = captions_for(prepared.generation, prepared.size)
     assert _read_by_vllm_omni(tokenizer, prepared, tmp_path) == ids_of(tokenizer, captions)
@@ -68,8 +67,7 @@ def _prepared(generation: Generation) -> PreparedGeneration:
 
 
 def _read_by_vllm_omni(tokenizer: Any, prepared: PreparedGeneration, folder: Path) -> tuple[Ids, Ids]:
-    """Return the token ids that vLLM-Omni's pipeline computes from our request; it is stopped before it encodes
-    pictures."""
+    """Return the token ids of our request in vLLM-Omni's pipeline, which is stopped before it encodes pictures."""
     import torch
     from vllm_omni.diffusion.models.cosmos3.pipeline_cosmos3 import Cosmos3OmniDiffusersPipeline
     from vllm_omni.inputs.data import OmniDiffusionSamplingParams

@@ -1,4 +1,4 @@
-"""The real server's end: killed while it works, dropped jobs, a plan that cannot be."""
+"""The real server is killed while it works, its jobs are cancelled, and it is started with an impossible plan."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def generation(parameters: dict[str, Any]) -> Any:
 
 
 async def works(engine: Any) -> None:
-    """Until it is at its first steps."""
+    """Wait until the server prints its first steps."""
     server = engine._served._server
     while not any("/200 [" in line for line in server.last_lines):
         await asyncio.sleep(0.1)
@@ -74,7 +74,7 @@ def test_server_that_is_killed_restarts(engine: VllmOmniEngine, folder: Path) ->
 
 @pytest.mark.timeout(900)  # three processes import all of it, twice
 def test_impossible_plan_is_reported_and_leaves_no_process(checkpoint: Path) -> None:
-    """Its workers raise, and its first process waits for them."""
+    """The server's worker processes raise, and its first process would wait for them without end."""
     engine = VllmOmniEngine()
     engine.guardrails, engine.plan = False, ParallelPlan(tp=3)
     with pytest.raises(Failure, match="128 is not divisible by 3") as raised:

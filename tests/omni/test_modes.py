@@ -1,4 +1,4 @@
-"""Every mode through the real server, and the files that come of it."""
+"""The real server generates every mode, and its files have the right properties."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ GIVEN = {"path": "s3://my-bucket/given.mp4"}
 
 
 def video(result: Files) -> tuple[int, int, int, float, bool]:
-    """Width, height, frames, rate and sound: what was asked for, in the container that is promised."""
+    """Check that the file is the promised kind of MP4, and return its width, height, frames, rate and sound."""
     path, generation = result.video, result.output.generation
     assert generation.fps
     check(path, generation)
@@ -84,7 +84,7 @@ def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
 
 
 def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers 500 to a ValueError of its own, here to a size that it has no table for."""
+    """The server answers 500 to a ValueError of the model's, here for a size that is in none of its tables."""
     from cosmos_batch.engines.generator.vllm_omni import requests as vllm_omni_requests
 
     server = engine._served._server

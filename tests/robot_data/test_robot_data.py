@@ -106,7 +106,7 @@ def first_clip(folder: Path) -> Path:
     ],
 )
 def test_no_path_leads_out_of_the_data_set(fresh: Path, template: str) -> None:
-    """Its files are uploaded: a data set of somebody else must not name those of this person."""
+    """The files of a data set are uploaded, so a data set from a stranger must not lead to private files."""
     (fresh.parent / "secret.mp4").write_bytes((fresh / f"videos/{FRONT}/chunk-000/file-000.mp4").read_bytes())
     change_info(fresh, video_path=template)
     with pytest.raises(Failure) as refused:
@@ -134,7 +134,7 @@ def test_a_pointer_of_git_lfs_is_no_video(fresh: Path) -> None:
 
 
 def test_a_video_that_is_too_short_for_the_table_is_refused(fresh: Path) -> None:
-    """Otherwise actions would belong to other frames."""
+    """With a frame missing, the actions of the table would be matched with the wrong frames."""
     path = fresh / "meta/episodes/chunk-000/file-000.parquet"
     table = pq.read_table(path)
     column = table.schema.get_field_index("length")

@@ -62,7 +62,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkpoint: Path) -> Iterator[Hub]:
-    """A hub with two models, which this process's `huggingface_hub` uses."""
+    """Provide a hub with two models, which `huggingface_hub` uses in this process."""
     with Hub() as hub:
         hub.add(MODEL, checkpoint)
         hub.add(OTHER, checkpoint)

@@ -1,4 +1,4 @@
-"""Fills the store as a worker does, in a process that a test can kill. Prints the commit at the end.
+"""Fill the store as a worker does, in a process that a test can kill, and print the commit at the end.
 
 With `backup` it then makes the backup. With `die` it kills itself when the copy is complete but not yet published.
 """

@@ -51,7 +51,7 @@ def test_a_request_for_access_that_is_not_decided_is_explained(hub: Hub, with_to
 
 
 def test_a_gated_model_is_refused_before_it_is_downloaded(hub: Hub, root: Path) -> None:
-    """Its listing alone is open to everyone."""
+    """The Hub lists a gated model to everyone, and refuses its files."""
     hub.gated.add(MODEL)
     client = HubClient(MODEL, TOKEN)
     client.resolve()

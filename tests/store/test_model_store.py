@@ -1,4 +1,4 @@
-"""Where the store gets a model from, which copies it uses, and what an invalidation drops."""
+"""The store takes a model from the right place, uses the right copy, and an invalidation drops what it names."""
 
 import json
 import shutil

@@ -60,7 +60,7 @@ def client(faulty: FaultyS3, read_timeout: float = 60) -> Any:
 
 @pytest.fixture
 def backed_up(hub: Hub, store: ModelStore, root: Path, checkpoint: Path) -> StoredModel:
-    """A model that only the backup has, while `main` has moved on the Hub."""
+    """Provide a model that only the backup has, while `main` on the Hub is another commit."""
     stored = store.ensure(MODEL)
     store.back_up(stored)
     shutil.rmtree(root)
@@ -348,7 +348,10 @@ def test_a_full_disk_ends_the_restore_at_once(
 def test_copies_of_commit_0f4e7e0_are_used(
     hub: Hub, store: ModelStore, root: Path, s3: Any, bucket: str, checkpoint: Path
 ) -> None:
-    """Its manifests have hashes of large files only. They are here on the file system and in the backup."""
+    """The manifests of that commit have hashes of large files only.
+
+    Here such a copy is in the store and in the backup.
+    """
     commit = "f" * 40
     weights = (checkpoint / "model.safetensors").read_bytes()
     files = [

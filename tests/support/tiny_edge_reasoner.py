@@ -1,6 +1,6 @@
 """A tiny checkpoint in the layout of Cosmos3-Edge's reasoner, with random weights.
 
-transformers writes it, with the names of NVIDIA's tensors and files. Its answers say nothing.
+transformers writes it, with the names of NVIDIA's tensors and files. Its answers mean nothing.
 """
 
 import math

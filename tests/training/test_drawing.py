@@ -1,4 +1,4 @@
-"""Pixels of scenes."""
+"""Scenes are drawn with the right pixels."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def scene_of(*things: Thing, background: str = "plain") -> Scene:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [(320, 240), (256, 256)])
 def test_a_shape_fills_its_box_and_nothing_more(kind: ShapeKind, size: tuple[int, int]) -> None:
-    """Also where the picture is stretched."""
+    """A stretched picture is drawn as exactly as any other."""
     width, height = size
     thing = Thing(kind, "red", 0.2, 0.6, 0.45)
 

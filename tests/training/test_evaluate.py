@@ -1,4 +1,4 @@
-"""What counts as a true answer, and the figures that are made of them."""
+"""True answers count as true, and the figures of the evaluation follow from them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is kept for the evaluation is never drawn for the training."""
+"""Scenes and questions that are kept for the evaluation are never drawn for the training."""
 
 from dataclasses import fields
 

@@ -23,7 +23,7 @@ ENCODER = load_tokenizer(DEMO_REASON)
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights, as they are on disk."""
+    """Return the random weights of a checkpoint, as they are on disk."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("checkpoint")
     save(folder, ENCODER, Reasoner(model_config(ENCODER)).state_dict())
@@ -31,7 +31,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def processed(processor: object, batch: Batch, text: str) -> dict[str, torch.Tensor]:
-    """The same clip and question as transformers' processor prepares them."""
+    """Return the same clip and question as transformers' processor prepares them."""
     frames = batch.frames[0].numpy()
     stamps = [float(one) for one in _STAMP.findall(text)]
     if not stamps:
@@ -70,7 +70,7 @@ def test_logits_and_prompts_are_those_of_transformers(checkpoint: Path, images: 
 
 
 def test_a_question_does_not_see_the_others(checkpoint: Path) -> None:
-    """What is learnt from one question of a clip does not depend on those beside it."""
+    """What the model computes for one question about a clip does not depend on the other questions in the sequence."""
     batch = draw_batch(np.random.default_rng(4), Mix(1.0, 3.0, 2), ENCODER, clips=1)
     model = Reasoner(model_config(ENCODER)).eval()
     model.load_state_dict(load_weights(checkpoint))

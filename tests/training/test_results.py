@@ -21,7 +21,7 @@ def test_results_are_those_of_the_committed_weights(name: str) -> None:
 
 
 def test_the_card_says_what_the_results_say() -> None:
-    """Written by `python -m training.card`."""
+    """`python -m training.card` writes the card from the results."""
     assert (DEMO_REASON / "README.md").read_text(encoding="utf-8") == card()
 
 

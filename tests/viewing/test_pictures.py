@@ -41,7 +41,7 @@ LEFT_HALF = Box(0.0, 0.0, 0.5, 1.0, "")
 
 
 def changed(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Where two pictures differ by more than an encoder would make them: bool, [height, width]."""
+    """Return at which pixels two pictures differ by more than encoding changes them: bool, [height, width]."""
     return np.abs(before.astype(int) - after.astype(int)).max(axis=-1) > 40
 
 
@@ -174,7 +174,7 @@ def test_frames_of_a_long_video_are_drawn_one_at_a_time(tmp_path: Path, monkeypa
 
 
 def test_a_sheet_shows_the_frames_that_the_model_saw(tmp_path: Path) -> None:
-    """Without a box at 0.5 s the sheet is another one; a box at 1.5 s is on no frame of these."""
+    """A box at 0.5 s changes the sheet, and one at 1.5 s does not, because no frame of that time is on it."""
     source = clip(tmp_path / "a.mp4")
 
     def sheet(marks: Marks) -> np.ndarray:
@@ -228,7 +228,7 @@ def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytes
 def test_every_script_is_drawn_or_its_font_is_named(
     answer: str, package: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With matplotlib's own font alone: what it lacks is said, with the package to install."""
+    """Only matplotlib's own font is installed here; a note names the package with a font for what it lacks."""
     monkeypatch.setattr("cosmos_batch.viewing.drawing.font_families", lambda: ["DejaVu Sans"])
     with warnings.catch_warnings(record=True) as missing:
         warnings.simplefilter("always")

@@ -14,7 +14,7 @@ SIXEL = "\x1bP"
 
 
 class Terminal(io.StringIO):
-    """What is written to a terminal."""
+    """A fake terminal, which keeps what is written to it."""
 
     def isatty(self) -> bool:
         return True

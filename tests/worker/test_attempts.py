@@ -1,4 +1,4 @@
-"""Which attempts count against a job, which jobs run alone, and which of two attempts wins (decision 005)."""
+"""Only a job's own failures count against it, suspects run alone, and one of two attempts wins (decision 005)."""
 
 import asyncio
 import json

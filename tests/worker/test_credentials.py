@@ -40,7 +40,7 @@ def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: WorkerFixture) -
 
 
 class RefusedClients(Clients):
-    """Answers as to a role without the permission."""
+    """Clients to which AWS refuses every call, as for a role without the permission."""
 
     @property
     def secretsmanager(self) -> Any:  # type: ignore[override]

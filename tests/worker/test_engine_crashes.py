@@ -15,7 +15,7 @@ from tests.worker.conftest import InProcessWorker, WorkerFixture
 
 @pytest.fixture
 def worker(bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessWorker:
-    """A worker with the default limits on crashes."""
+    """Provide a worker with the default limits on crashes."""
     (tmp_path / "told").touch()
     stand_in(monkeypatch, tmp_path / "told")
     model = build_random_checkpoint(tmp_path / "models")

@@ -1,4 +1,4 @@
-"""The models of guardrails come from the model store."""
+"""A worker takes the models of guardrails from the model store, as it takes the pipeline's model."""
 
 import asyncio
 import shutil

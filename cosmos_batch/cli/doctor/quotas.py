@@ -23,7 +23,7 @@ class Quota:
     is_spot: bool = False
 
 
-# By the beginning of an instance type's name; the first that fits counts.
+# The keys are beginnings of instance types' names; the first one that fits decides.
 _ON_DEMAND = {"g": Quota("L-DB2E81BA", "G and VT instances"), "p": Quota("L-417A185B", "P instances")}
 _SPOT = {
     "g": Quota("L-3819A6DF", "G and VT Spot instances", is_spot=True),

@@ -18,7 +18,7 @@ from cosmos_batch.planning.questions import refuse_cut_of_image
 # Frames per second of video that the model sees. Cosmos-Reason2 was trained with 4, and its model card asks for the
 # same; the processor's default, 2, is Qwen's.
 DEFAULT_FPS = 4.0
-# From Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's own tool uses.
+# The value is that of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's tool uses.
 TOKENS_PER_FRAME = 768
 # Tokens that a pair of frames costs beside its pixels: `<12.3 seconds>` and two markers, rounded up.
 _TOKENS_PER_TIMESTAMP = 16

@@ -12,8 +12,7 @@ from cosmos_batch.local.moto_patches.registry import replace
 
 
 def fix_properties(cls: Any, fix: Callable[[str, Properties], str | None]) -> None:
-    """Call ``fix`` with a resource's name and properties before moto does; it may change them and return another
-    name."""
+    """Call ``fix`` with a resource's name and properties before moto does; it may change both."""
     for operation in ("create_from_cloudformation_json", "update_from_cloudformation_json"):
         _fix_properties_before(cls, operation, fix)
 

@@ -22,8 +22,8 @@ CONTEXT_GIB = 1.0  # the CUDA context takes this of each GPU
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
 VAE_AND_SOUND_GIB = 1.3 + 0.9
-RESIDENT_SHARE = 0.1  # of offloaded weights, the embeddings and the layers in use stay on the GPU
-GUARDRAILS_GIB = 2.4  # what Qwen3Guard-Gen-0.6B in float32 and RetinaFace take
+RESIDENT_SHARE = 0.1  # the share of offloaded weights that stays on the GPU: embeddings and the layers in use
+GUARDRAILS_GIB = 2.4  # the memory that Qwen3Guard-Gen-0.6B in float32 and RetinaFace take
 
 # The keys and values of a prompt are kept for all steps, in each layer: (key, value) x 8 heads x 128 x bfloat16.
 KEY_VALUE_BYTES_PER_LAYER = 2 * 8 * 128 * 2

@@ -170,7 +170,7 @@ def test_what_an_earlier_run_has_answered_costs_nothing(plan: Plan, deployment: 
 def test_inputs_with_many_names_are_told_from_each_other_and_from_episodes(
     earlier: list[str], later: list[str], deployment: Deployment
 ) -> None:
-    """Options that choose episodes come first, as in `typed_inputs`; their clips are other files each time."""
+    """Clips that are cut out of episodes have other names each time; such an origin begins with `--episode`."""
 
     def estimate(origin: list[str]) -> tuple[RunRequest, int]:
         planned = plan_run(deployment, ask(deployment, "s3://assets/clips/", origin=" ".join(origin)))

@@ -28,7 +28,7 @@ class Cloud:
 
 @pytest.fixture
 def cloud(deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cloud:
-    """Provide a local cloud with the deployment of the tests; once stopped, it does not answer."""
+    """Provide a fake local cloud with the deployment of the tests. Once it is stopped, commands find no cloud."""
     running = Cloud()
 
     def find(_: object = None) -> Deployment:

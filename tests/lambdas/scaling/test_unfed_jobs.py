@@ -1,4 +1,4 @@
-"""How many workers a run's items want that are not fed yet."""
+"""Items of a run that are not fed yet count towards the number of workers."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_as_many_jobs_come_as_needed_one_so_far_and_the_budget_allows(
 
 @pytest.fixture
 def run(cloud: Cloud) -> Runs:
-    """A running run over 1000 items, of which a quarter is fed and needed jobs."""
+    """Return a run over 1,000 items, of which a quarter has been fed and each of these needed a job."""
     runs = Runs(cloud.table)
     runs.create(run_row())
     RunFeeding(cloud.table).add("r1", SMALL, items=250, needed=250)

@@ -66,7 +66,7 @@ def test_another_execution_of_vams_is_another_run(cloud: Cloud) -> None:
 
 
 def test_a_retry_joins_the_running_run_and_both_tokens_are_answered(cloud: Cloud) -> None:
-    """VAMS retries so when the call itself failed after it had started the run."""
+    """VAMS calls again, for example, when its first call had started the run and then failed."""
     run = call("one")
     assert call("two") == run and names(cloud) == [run]
     ended(run)
@@ -74,7 +74,7 @@ def test_a_retry_joins_the_running_run_and_both_tokens_are_answered(cloud: Cloud
 
 
 def test_a_retry_after_a_success_is_answered_with_it_at_once(cloud: Cloud) -> None:
-    """VAMS retries so when the first task had timed out before its token was answered."""
+    """VAMS calls again, for example, when its first task timed out before the token was answered."""
     run = call("one")
     result = ended(run)
     call("two")

@@ -177,7 +177,7 @@ def _runtime_errors(cloud: ProbedCloud) -> Any:
 
 @probe("stepfunctions_tasks.tasks-call-as-the-machine")
 def _roles(cloud: ProbedCloud) -> Any:
-    """With the credentials of the role, the call is recorded for the role."""
+    """A call of a state is made with the credentials of the machine's role, for which it is recorded."""
     role = f"arn:aws:iam::123456789012:role/{unique()}"
     cloud.run_machine(
         {

@@ -17,7 +17,7 @@ from cosmos_batch.engines.vllm.dialect import cache_variables
 
 MODEL = "cosmos"  # the model's name in requests
 _MEMORY_SHARE = 0.92  # vLLM's default
-_CONTEXT_SHARE = 0.03  # what CUDA itself takes in a process that uses the GPU
+_CONTEXT_SHARE = 0.03  # the share of a GPU's memory that CUDA's context takes in each process
 # vLLM computes 16,384 tokens in a step where it runs offline. As a server it takes 2,048 on GPUs with less memory than
 # an H100: a part of one clip.
 _STEP_TOKENS, _LEAST_STEP_TOKENS = 16_384, 2_048
@@ -74,8 +74,9 @@ class VllmPlan(ServerPlan):
         return serve_environment(self.gpus, caches, folder)
 
     def smaller(self) -> "VllmPlan":
-        """Return a plan with a quarter of the requests and of the tokens in a step. The weights' memory
-        stays the same.
+        """Return a plan with a quarter of the requests and of the tokens in a step.
+
+        The weights' memory stays the same.
         """
         step_tokens = max(_LEAST_STEP_TOKENS, self.step_tokens // 4)
         return replace(self, sequences=max(1, self.sequences // 4), step_tokens=step_tokens)
@@ -140,9 +141,7 @@ def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str,
 
 
 def uneven(checkpoint: Path, gpus: int) -> str | None:
-    """Return why so many GPUs cannot share a checkpoint, or None: each must take as many attention heads
-    as the others.
-    """
+    """Return why so many GPUs cannot share a checkpoint, or None: all must have the same number of attention heads."""
     heads: int = text_config(checkpoint)["num_attention_heads"]
     if gpus and heads % gpus:
         return f"{checkpoint.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."

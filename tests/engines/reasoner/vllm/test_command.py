@@ -1,4 +1,4 @@
-"""How vLLM's server is started: options, environment, chat template, and its share of memory."""
+"""vLLM's server is started with the right options, environment, chat template and share of memory."""
 
 import json
 from dataclasses import replace
