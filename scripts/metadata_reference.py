@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from configuration_reference import field_type
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel
 from tables import line, table
 
 from cosmos_batch.contract import metadata
@@ -24,10 +24,13 @@ instead of text. Keys may be in lower case and with hyphens. A key with one of t
 
 `make docs` writes this page from the code that reads the keys.
 """
-_WORDS = {
+# The keys that set no parameter of their own name, with what each is. Keys of parameters follow from the parameters.
+_REASONER_KEYS = {
     metadata.PROMPT: "The question. An upload with a prompt or a task starts a job",
     metadata.SYSTEM_PROMPT: "The system prompt",
     metadata.PIPELINE: "Id of the pipeline; by default that with the smallest enabled model",
+}
+_GENERATOR_KEYS = {
     generation_metadata.PROMPT: "The prompt of a generation. An upload with this key starts a job of a generator",
     generation_metadata.CONTROL_TYPE: "Control of a transfer, such as `edge`; several are separated by commas",
     generation_metadata.CONTROL_PATH: "File with that control; without it the control is computed from the input",
@@ -37,21 +40,21 @@ _WORDS = {
 
 def page() -> str:
     """Return the whole page."""
-    reasoner = [line(f"`{key}`", "", "text", _WORDS[key]) for key in (metadata.PROMPT, metadata.SYSTEM_PROMPT)]
-    reasoner += [line(f"`{metadata.PIPELINE}`", "", "text", _WORDS[metadata.PIPELINE])]
-    reasoner += _rows(metadata.PARAMETERS, {str(one.alias): one for one in Parameters.model_fields.values()})
-    words = (generation_metadata.PROMPT, generation_metadata.CONTROL_TYPE)
-    words += (generation_metadata.CONTROL_PATH, generation_metadata.CONTROL_WEIGHT)
-    generator = [line(f"`{key}`", "", "text", _WORDS[key]) for key in words]
-    fields = {str(one.alias): one for one in GenerationParameters.model_fields.values()}
-    generator += _rows(generation_metadata.PARAMETERS, fields)
     head = "| key | parameter | type | what it is |"
+    reasoner = [*_lines(_REASONER_KEYS), *_rows(metadata.PARAMETERS, Parameters)]
+    generator = [*_lines(_GENERATOR_KEYS), *_rows(generation_metadata.PARAMETERS, GenerationParameters)]
     sections = [("## Keys for a reasoner", reasoner), ("## Keys for a generator", generator)]
     return "\n".join([_HEAD, *(f"{title}\n\n{table(head, rows)}" for title, rows in sections)])
 
 
-def _rows(keys: dict[str, str], fields: dict[str, FieldInfo]) -> list[str]:
-    """A row for each key that sets a parameter, in the order of the keys."""
+def _lines(keys: dict[str, str]) -> list[str]:
+    """Return a row for each key that sets no parameter of its own name."""
+    return [line(f"`{key}`", "", "text", description) for key, description in keys.items()]
+
+
+def _rows(keys: dict[str, str], parameters: type[BaseModel]) -> list[str]:
+    """Return a row for each key that sets a parameter, in the order of the keys."""
+    fields = {str(field.alias): field for field in parameters.model_fields.values()}
     return [
         line(f"`{key}`", f"`{name}`", field_type(fields[name]).replace("|", "\\|"), fields[name].description or "")
         for key, name in sorted(keys.items())

@@ -152,9 +152,11 @@ def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> No
 @pytest.mark.parametrize("room", ["serving", "torchrun"])
 def test_what_servers_share_names_no_program(room: str) -> None:
     """Another server program is a folder beside `vllm`, and `serving` stays as it is."""
+    names = {*ENGINES, *(row.title.lower() for row in ENGINES.values())}
+    programs = {"omni", "sglang", *names, *(name.replace("-", "_") for name in names)}
     for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
         text = path.read_text(encoding="utf-8").lower().replace("vllm-project/vllm issue", "")
-        for program in ("vllm", "omni", "sglang", "cosmos_framework", "phyai"):
+        for program in programs:
             assert program not in text, f"{path} names {program}"
 
 

@@ -216,6 +216,20 @@ def names_for(surface: Surface) -> list[str]:
     return [row.name for row in ENGINES.values() if row.surface == surface]
 
 
+def listed_names(surface: Surface) -> str:
+    """Return the engines of a surface as a list for the page of configuration, with what limits a reasoner's.
+
+    >>> listed_names("generator")
+    "'vllm-omni', 'cosmos-framework', 'diffusers', 'phyai'"
+    """
+    return ", ".join(f"'{row.name}'{_limits_of(row)}" for row in ENGINES.values() if row.surface == surface)
+
+
+def _limits_of(row: RegisteredEngine) -> str:
+    limits = [text for text, holds in (("Cosmos 3", row.cosmos3_only), ("images", row.one_image_only)) if holds]
+    return f" ({', '.join(limits)})" if limits else ""
+
+
 def image_for(engine: str, surface: Surface) -> Image:
     """Return the container image of a pipeline's workers by the configured engine.
 

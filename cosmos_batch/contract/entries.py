@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from cosmos_batch.catalogue.engines import AUTO, ENDPOINT, names_for
+from cosmos_batch.catalogue.engines import AUTO, ENDPOINT, FASTEST_GENERATOR, listed_names, names_for
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
@@ -117,9 +117,9 @@ class ReasonerEntry(PipelineEntry):
     engine: str = Field(
         default=AUTO,
         pattern=_pattern("reasoner"),
-        description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; 'vllm', "
-        "'transformers', 'cosmos-framework-reasoner' (Cosmos 3, images), 'endpoint' for a server of yours, or "
-        "'package.module:Class' for an engine of your own",
+        description="'auto' is vLLM on a GPU, and Transformers on a machine without a GPU or without vLLM; "
+        f"{listed_names('reasoner')}, 'endpoint' for a server of yours, or 'package.module:Class' for an engine of "
+        "your own",
     )
     endpoint: Endpoint | None = Field(
         default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
@@ -139,8 +139,8 @@ class GeneratorEntry(PipelineEntry):
     engine: str = Field(
         default=AUTO,
         pattern=_pattern("generator"),
-        description="'auto' is the fastest by NVIDIA's figures, 'vllm-omni'; 'cosmos-framework', 'diffusers', 'phyai'; "
-        "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' of your own",
+        description=f"'auto' is '{FASTEST_GENERATOR}', the fastest by NVIDIA's figures; {listed_names('generator')}, "
+        "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' for an engine of your own",
     )
     endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
     guardrails: bool | Literal["required"] = Field(

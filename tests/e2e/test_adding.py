@@ -1,8 +1,8 @@
-"""Following the checklists of `docs/architecture.md` in a copy of this repository.
+"""The checklists of `docs/architecture.md` are followed in a copy of this repository.
 
-An engine, a parameter and an instance type are added by the files that the page names and by no other; the copy then
-answers with the engine, knows the parameter wherever a caller can set one, and deploys onto the instance type, which
-is also made a default fallback of a pipeline.
+An engine, a parameter, a metadata key, an instance type and a pipeline are added by the files that the page names and
+by no other. The copy then answers with the engine, knows the parameter wherever a caller can set one, reads the
+metadata key, and deploys the pipeline and the instance type, which is also made a default fallback of a pipeline.
 """
 
 import json
@@ -22,7 +22,10 @@ pytestmark = pytest.mark.timeout(900)  # a cloud is started and deployed to, bes
 
 REGISTRY, ENGINE = "cosmos_batch/catalogue/engines.py", "cosmos_batch/engines/reasoner/echo.py"
 PARAMETERS, OPTIONS = "cosmos_batch/contract/parameters.py", "cosmos_batch/cli/options.py"
+METADATA, INTAKE = "cosmos_batch/contract/metadata.py", "lambdas/intake/metadata.py"
+METADATA_PAGE = "scripts/metadata_reference.py"
 HARDWARE, PIPELINES = "cosmos_batch/catalogue/hardware.py", "cosmos_batch/catalogue/pipelines.py"
+ENTRIES = "cosmos_batch/contract/entries.py"
 
 ROW = """
     RegisteredEngine(
@@ -75,6 +78,60 @@ INSTANCE_TYPE = """
 FALLBACK = """
         fallback_instance_types=("g6e.8xlarge",),
 """
+KEY = """
+LABEL = "COSMOS_REASON_LABEL"
+"""
+READING = """
+        label=_first(sources, LABEL),
+"""
+DESCRIPTION = """
+    metadata.LABEL: "A label for people",
+"""
+PIPELINE = """
+    Pipeline(
+        id="my-reason-1b",
+        config_key="reason1B",
+        surface="reasoner",
+        model="my/Reason-1B",
+        model_size="1B",
+        min_gpu_memory_gb=24,
+        min_memory_gib=16,
+        gpus_per_worker=1,
+        instance_types=("g6e.8xlarge",),
+        h100_seconds=0.05,
+        context=REASONER_CONTEXT,
+    ),
+"""
+ENTRY = """
+    reason_1b: ReasonerEntry = Field(default_factory=ReasonerEntry, alias="reason1B", description="My reasoner")
+"""
+READ_METADATA = """
+import os
+
+os.environ |= {"AWS_DEFAULT_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"}
+
+import boto3
+from moto import mock_aws
+
+from cosmos_batch.contract.s3 import S3Location
+from lambdas.intake.metadata import read_metadata
+from lambdas.s3_objects import head
+
+with mock_aws():
+    boto3.client("s3").create_bucket(Bucket="assets")
+    boto3.client("s3").put_object(Bucket="assets", Key="a.mp4", Metadata={"cosmos-reason-label": "dock 7"})
+    metadata = read_metadata(head(S3Location("assets", "a.mp4")))
+    print(metadata.label, metadata.faults)
+"""
+SYNTHESIZE = """
+import sys
+from pathlib import Path
+
+from cosmos_batch.planning.configuration import load_config
+from infra.synth import synthesize
+
+synthesize(load_config(Path(sys.argv[1])), Path(sys.argv[2]))
+"""
 
 
 def insert(file: Path, anchor: str, lines: str) -> None:
@@ -86,7 +143,7 @@ def insert(file: Path, anchor: str, lines: str) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Provide a copy of the files in Git, to which an engine, a parameter and an instance type are added."""
+    """Provide a copy of the files in Git, to which one thing of each kind is added."""
     folder = tmp_path_factory.mktemp("copy") / "repository"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in listed.stdout.decode().split("\0"):
@@ -101,6 +158,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     insert(folder / OPTIONS, "REASONER_OPTIONS = (\n", OPTION)
     insert(folder / HARDWARE, "INSTANCE_TYPES = {\n", INSTANCE_TYPE)
     insert(folder / PIPELINES, '        model="nvidia/Cosmos-Reason2-2B",\n', FALLBACK)
+    insert(folder / PIPELINES, "PIPELINES = (\n", PIPELINE)
+    insert(folder / ENTRIES, '    surface = "reasoner"\n', ENTRY)
+    insert(folder / METADATA, 'PIPELINE = "COSMOS_PIPELINE"\n', KEY)
+    insert(folder / INTAKE, "from cosmos_batch.contract.metadata import (\n", "    LABEL,\n")
+    insert(folder / INTAKE, "_KNOWN_KEYS = {", "LABEL, ")
+    insert(folder / INTAKE, "    faults: list[str] = field(default_factory=list)\n", "    label: str | None = None\n")
+    insert(folder / INTAKE, "        pipeline=_first(sources, PIPELINE),\n", READING)
+    insert(folder / METADATA_PAGE, "_REASONER_KEYS = {\n", DESCRIPTION)
     model = folder.parent / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
@@ -142,8 +207,10 @@ def checklist(title: str) -> str:
     ("title", "files"),
     [
         ("To add a reasoner engine", [REGISTRY, ENGINE]),
-        ("To add a parameter or metadata key that a caller can set", [PARAMETERS, OPTIONS]),
+        ("To add a parameter that a caller can set, with its metadata key", [PARAMETERS, OPTIONS]),
+        ("To add a metadata key that sets no parameter", [METADATA, INTAKE, METADATA_PAGE]),
         ("To add an instance type", [HARDWARE, PIPELINES]),
+        ("To add a pipeline", [PIPELINES, ENTRIES]),
     ],
 )
 def test_each_file_that_had_to_be_changed_is_in_its_checklist(title: str, files: list[str]) -> None:
@@ -165,6 +232,29 @@ def test_the_new_parameter_has_a_metadata_key_and_stands_in_the_pages(copy: Path
     run(copy, "scripts/reasoner_reference.py")
     assert "| `COSMOS_REASON_ECHOES` | `echoes` |" in (copy / "docs" / "metadata.md").read_text(encoding="utf-8")
     assert "| `echoes` |" in (copy / "docs" / "reasoner.md").read_text(encoding="utf-8")
+
+
+def test_the_new_engine_is_described_on_the_page_of_configuration(copy: Path) -> None:
+    run(copy, "scripts/configuration_reference.py")
+    assert "; 'echo', 'vllm', " in (copy / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def test_the_new_metadata_key_is_read_and_stands_in_the_page(copy: Path) -> None:
+    assert run(copy, "-c", READ_METADATA) == "dock 7 []\n"
+    run(copy, "scripts/metadata_reference.py")
+    page = (copy / "docs" / "metadata.md").read_text(encoding="utf-8")
+    assert "| `COSMOS_REASON_LABEL` |  | text | A label for people |" in page
+
+
+def test_the_new_pipeline_is_deployed(copy: Path, tmp_path: Path) -> None:
+    models = {"reason1B": {"enabled": True, "model": str(copy.parent / "model")}}
+    block = {"enabled": True, "useCodeBuild": False, "modelsReason": models}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}}}))
+    run(copy, "-c", SYNTHESIZE, str(config), str(tmp_path / "cdk.out"))
+    [template] = (tmp_path / "cdk.out").glob("*-Pipelines.template.json")
+    text = template.read_text(encoding="utf-8")
+    assert "my-reason-1b" in text and "cosmos-reason2-2b" not in text
 
 
 def test_the_new_instance_type_is_a_fallback_onto_which_workers_are_deployed(copy: Path) -> None:
