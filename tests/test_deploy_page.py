@@ -63,7 +63,7 @@ def test_the_instance_types_for_many_jobs_at_a_time_can_be_configured() -> None:
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)", PAGE) + re.findall(r"`(docs/[\w.]+)`", PAGE))
-def test_what_it_points_to_exists(target: str) -> None:
+def test_targets_of_links_exist(target: str) -> None:
     if not target.startswith("https://"):
         assert (ROOT / target).exists() or (ROOT / "docs" / target).exists()
 

@@ -141,7 +141,7 @@ def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
         ("reasoner", {"serving", "torchrun", "vllm", "cosmos_framework", "reasoner"}),
     ],
 )
-def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> None:
+def test_modules_that_engines_share_import_no_engine(room: str, below: set[str]) -> None:
     rooms = {path.parent.name for path in (ROOT / "cosmos_batch/engines").glob("*/__init__.py")}
     for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
         for module in imports(path):
@@ -150,7 +150,7 @@ def test_what_engines_share_knows_none_of_them(room: str, below: set[str]) -> No
 
 
 @pytest.mark.parametrize("room", ["serving", "torchrun"])
-def test_what_servers_share_names_no_program(room: str) -> None:
+def test_modules_that_servers_share_name_no_program(room: str) -> None:
     """Another server program is a folder beside `vllm`, and `serving` stays as it is."""
     names = {*ENGINES, *(row.title.lower() for row in ENGINES.values())}
     programs = {"omni", "sglang", *names, *(name.replace("-", "_") for name in names)}

@@ -148,7 +148,7 @@ def test_a_job_of_a_stopped_cloud_is_drawn_on_a_named_file(
     assert drawn_columns(tmp_path / f"kept/{NAME}.overlay.mp4")
 
 
-def test_a_damaged_file_and_a_generators_document_are_told(
+def test_a_damaged_file_and_a_generators_document_are_refused(
     deployment: Deployment, answered: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     s3 = deployment.clients("s3")

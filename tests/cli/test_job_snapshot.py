@@ -157,7 +157,9 @@ def test_the_words_fit_a_generator(deployment: Deployment, job: Job) -> None:
     assert running.waits_for() == "the model is generating"
 
 
-def test_it_says_why_there_is_no_worker(deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions) -> None:
+def test_a_waiting_job_shows_why_no_worker_can_serve(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions
+) -> None:
     stepfunctions.put(job.job_id, "RUNNING")
     reason = Error(code="ModelUnavailable", message="The hub cannot be reached.", remedy="r")
     breaker = PipelineRow(failures=2, retry_at="2126-11-20T12:02:00.000+00:00", reason=reason)
@@ -230,7 +232,7 @@ def test_a_live_display_has_no_colors_where_the_environment_asks_for_none(
     assert ("\x1b[32m" in terminal.getvalue()) == (variable is None)
 
 
-def test_no_terminal_gets_no_control_characters() -> None:
+def test_a_stream_that_is_no_terminal_gets_no_control_characters() -> None:
     stream = io.StringIO()
     with progress.display(stream) as display:
         display.reached("uploaded", "0.0 s")

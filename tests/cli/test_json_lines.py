@@ -99,7 +99,7 @@ def test_cancel_and_retry_name_jobs_and_new_ids(printed: Any, job: Job, stepfunc
 
 
 @pytest.mark.parametrize("other", ["--text", "--overlay"])
-def test_it_does_not_go_with_what_prints_something_else(
+def test_json_is_refused_beside_options_that_print_something_else(
     job: Job, other: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["result", job.job_id, "--json", other]) == 2

@@ -50,7 +50,7 @@ def test_a_python_command_that_cannot_start_is_skipped(tmp_path: Path) -> None:
     assert ran.stdout.strip().endswith("python3.13 runs scripts/install.py")
 
 
-def test_no_python_is_explained(tmp_path: Path) -> None:
+def test_a_missing_python_is_explained(tmp_path: Path) -> None:
     ran = set_up(tmp_path, python3="echo old")
     assert ran.returncode == 1
     assert "no Python 3.11 or later" in ran.stderr

@@ -151,7 +151,7 @@ def test_a_file_that_has_the_known_version_is_not_fetched_again(download: WebDow
         ("chunks", "its host did not answer with valid HTTP"),
     ],
 )
-def test_what_is_no_whole_file_is_refused_in_no_word_of_the_answer(
+def test_an_answer_that_is_no_whole_file_is_refused_without_quoting_it(
     path: str, message: str, download: WebDownload, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     with pytest.raises(CliError) as error:

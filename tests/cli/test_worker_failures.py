@@ -71,7 +71,7 @@ def test_a_worker_that_is_starting_is_the_next_try(workers: Workers) -> None:
     assert str(find_worker_failure(workers)).endswith("Another worker is being started.")
 
 
-def test_where_a_worker_serves_there_is_none(workers: Workers) -> None:
+def test_a_failure_is_not_shown_while_another_worker_serves(workers: Workers) -> None:
     fail(workers, "w1", NO_HUB)
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
     workers.started("w2")
@@ -79,7 +79,7 @@ def test_where_a_worker_serves_there_is_none(workers: Workers) -> None:
     assert find_worker_failure(workers) is None
 
 
-def test_a_worker_that_has_served_and_left_is_none(workers: Workers) -> None:
+def test_a_worker_that_has_served_and_left_is_no_failure(workers: Workers) -> None:
     workers.started("w")
     workers.ready("w")
     workers.ended("w", NO_HUB, completed=3)

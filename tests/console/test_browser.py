@@ -311,7 +311,7 @@ def serious(page: Page, axe: str) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
 
 
-def test_what_is_committed_is_what_the_sources_give(built_page: Path) -> None:
+def test_the_committed_page_is_built_from_the_committed_sources(built_page: Path) -> None:
     static = Path(__file__).resolve().parents[2] / "cosmos_batch" / "console" / "static"
     for path in built_page.iterdir():
         assert path.read_bytes() == (static / path.name).read_bytes(), f"{path.name} is old: make console"

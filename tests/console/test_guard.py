@@ -110,13 +110,15 @@ def test_each_answer_has_headers_that_forbid_other_sites(open_console: Open, tmp
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST"])
-def test_nothing_can_be_changed(open_console: Open, tmp_path: Path, method: str) -> None:
+def test_methods_that_would_change_something_are_not_allowed(open_console: Open, tmp_path: Path, method: str) -> None:
     client = open_console(tmp_path)
     assert client.request(method, "/api/views/folder/state", headers={"origin": URL}).status_code == 405
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example"])
-def test_what_changes_something_must_come_from_the_page(open_console: Open, tmp_path: Path, origin: str | None) -> None:
+def test_requests_that_change_something_must_come_from_the_page(
+    open_console: Open, tmp_path: Path, origin: str | None
+) -> None:
     """Browsers name the origin of each request that is not a GET; a form of another site cannot leave it out."""
     write_answer(tmp_path / "a.json")
     client, body = open_console(tmp_path), {"selection": {"items": [1]}, "media": False}

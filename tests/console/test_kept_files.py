@@ -27,7 +27,7 @@ def test_a_file_is_made_once_for_all_who_ask_together(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_what_was_not_asked_for_the_longest_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_deleted_first(tmp_path: Path) -> None:
     kept = KeptFiles(tmp_path / "kept", 250)
     made: list[str] = []
 

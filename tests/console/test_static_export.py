@@ -45,7 +45,7 @@ from tests.support.console_documents import write_answer
         ("1/2 and/or 3 km/h at 12:30, 12345678901234", "1/2 and/or 3 km/h at 12:30, 12345678901234"),
     ],
 )
-def test_what_is_taken_out(text: str, left: str) -> None:
+def test_secrets_accounts_and_paths_are_redacted(text: str, left: str) -> None:
     assert redact({"a": [text], text: 1}) == {"a": [left], left: 1}
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path, capsys: pytest.
         (["in", "--port", "70000"], 2, "70000"),
     ],
 )
-def test_what_cannot_be_done(
+def test_an_export_that_is_impossible_is_refused_with_the_reason(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

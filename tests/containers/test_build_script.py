@@ -127,7 +127,7 @@ def test_without_a_secret_docker_hub_is_read_by_nobody_in_particular(builder: Bu
 
 
 @pytest.mark.parametrize("command", ["login", "buildx"])
-def test_what_fails_fails_the_build(builder: Builder, command: str) -> None:
+def test_a_docker_command_that_fails_fails_the_build(builder: Builder, command: str) -> None:
     builder.stub("docker", f'case "$1" in {command}) exit 1;; esac')
     assert builder.build() != 0
 

@@ -75,7 +75,7 @@ def read_argument(found: list[tuple[str, str]], name: str) -> str:
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_what_is_heavy_is_five_layers_that_a_host_pulls_at_the_same_time(image: str) -> None:
+def test_the_packages_are_in_about_five_layers_that_a_host_pulls_at_the_same_time(image: str) -> None:
     found = instructions(dockerfile(image))
     [distributed] = [text for keyword, text in found if keyword == "RUN" and "layers.py" in text]
     [count] = re.findall(r"layers\.py (\d) /layers ", distributed)
@@ -105,7 +105,7 @@ def test_the_application_is_the_last_layer(image: str) -> None:
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_what_is_copied_is_there_and_is_not_ignored(image: str) -> None:
+def test_all_copied_files_exist_and_none_is_ignored(image: str) -> None:
     ignored = (ROOT / "containers" / image / "Dockerfile.dockerignore").read_text().splitlines()
     kept = [line[1:] for line in ignored if line.startswith("!")]
     for keyword, arguments in instructions(dockerfile(image)):

@@ -23,7 +23,7 @@ def test_the_generator_has_the_layout_of_the_real_generator_and_the_same_bytes_e
     assert contents(folder) == contents(build_random_generator(tmp_path / "b"))
 
 
-def test_it_is_small_enough_for_a_test(tmp_path: Path) -> None:
+def test_the_tiny_generator_has_less_than_ten_megabytes(tmp_path: Path) -> None:
     assert sum(map(len, contents(build_random_generator(tmp_path)).values())) < 10_000_000
 
 
@@ -42,7 +42,7 @@ def test_it_is_small_enough_for_a_test(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_nothing_is_said_that_nobody_could_change(imports: str) -> None:
+def test_imports_print_no_warning_that_a_person_could_do_nothing_about(imports: str) -> None:
     """Neither where it is built nor in a worker; what else is said is not lost."""
     code = (
         f"{imports}; import diffusers, logging, warnings; from cosmos_batch.demo.generator import SOUND; "

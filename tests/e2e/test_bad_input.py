@@ -48,7 +48,7 @@ def test_a_missing_and_a_deleted_file(app: App, picture: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "words"), [("asset-1/", "folder"), ("asset-1/notes.txt", "not supported")])
-def test_what_is_no_input_by_its_name(app: App, key: str, words: str) -> None:
+def test_a_file_whose_name_is_no_input_is_refused(app: App, key: str, words: str) -> None:
     app.upload(key, b"x")
     assert words in refused(app, key=key)["message"]
 
@@ -84,7 +84,9 @@ def test_places_outside_of_the_configured_buckets(app: App, picture: Path) -> No
         ([], ["JSON object"]),
     ],
 )
-def test_what_a_person_mistypes_in_the_console(app: App, request_: Any, words: list[str]) -> None:
+def test_a_mistyped_input_of_an_execution_is_refused_with_the_wrong_field(
+    app: App, request_: Any, words: list[str]
+) -> None:
     if isinstance(request_, dict) and request_.get("pipeline") == "cosmos-reason9":
         request_ = {**request_, "input": f"s3://{app.assets}/p.png"}
     error = error_of(app.ended(app.start(request_)))

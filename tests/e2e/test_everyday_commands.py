@@ -121,6 +121,6 @@ def test_a_job_is_cancelled_and_asked_again(shell: Shell, running: str, failed: 
     assert again != failed and shell.run("wait", again, status=1)[0] == f"{again} FAILED\n"
 
 
-def test_a_generator_that_is_not_deployed_is_told(shell: Shell) -> None:
+def test_a_request_without_a_deployed_generator_is_refused(shell: Shell) -> None:
     out, err = shell.run("generate", "--submit", "--prompt", "Rain.", status=2)
     assert out == "" and "No generator for it is deployed here" in err

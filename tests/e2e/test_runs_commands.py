@@ -78,10 +78,10 @@ def first(app: App, folder: Path) -> str:
     return "first"
 
 
-def test_a_run_over_a_folder_is_told_and_exported(app: App, first: str, tmp_path: Path) -> None:
-    told = shown(app, first)
-    assert (told["state"], told["items"], told["succeeded"], told["failed"]) == ("SUCCEEDED", 7, 6, 1)
-    assert told["errors"][0]["example"]["id"] == "bad.png" and told["errors"][0]["example"]["remedy"]
+def test_a_run_over_a_folder_is_shown_and_exported(app: App, first: str, tmp_path: Path) -> None:
+    printed = shown(app, first)
+    assert (printed["state"], printed["items"], printed["succeeded"], printed["failed"]) == ("SUCCEEDED", 7, 6, 1)
+    assert printed["errors"][0]["example"]["id"] == "bad.png" and printed["errors"][0]["example"]["remedy"]
     assert "7 of 7 done" in typed(app, "show", first)
     assert json.loads(typed(app, "list", "--json"))[-1]["id"] == first
 
@@ -105,16 +105,16 @@ def test_what_failed_is_asked_again_and_what_is_answered_costs_nothing(
     printed = typed(app, "retry", first, "--failed", "--name", "second", "--watch")
     assert "1 of 1 done" in printed
     typed(app, "start", f"{folder}/", *PROMPT, "--exclude", "bad.png", "--name", "third", "--yes", "--watch")
-    told = shown(app, "third")
-    assert (told["succeeded"], told["reused"], told["gpuSeconds"]) == (6, 6, 0)
+    printed = shown(app, "third")
+    assert (printed["succeeded"], printed["reused"], printed["gpuSeconds"]) == (6, 6, 0)
 
 
 def test_two_runs_are_compared(app: App, first: str, folder: Path) -> None:
     others = ("--exclude", "bad.png", "--name", "other", "--yes", "--watch")
     typed(app, "start", f"{folder}/", "--prompt", "And now?", *others)
-    told = json.loads(typed(app, "diff", first, "other", "--json"))
-    assert told["counts"] == {"changed": 6, "only in the first": 1}
-    change = next(one for one in told["differences"] if one["id"] == "a.png")
+    printed = json.loads(typed(app, "diff", first, "other", "--json"))
+    assert printed["counts"] == {"changed": 6, "only in the first": 1}
+    change = next(one for one in printed["differences"] if one["id"] == "a.png")
     assert (change["first"]["answer"], change["second"]["answer"]) == ("What is it?", "And now?")
 
 

@@ -56,7 +56,7 @@ def test_a_worker_has_the_lossy_modes_of_its_pipeline_alone(assembly: Assembly) 
     assert environment_of(assembly, "cosmosreason22b").lossy == []
 
 
-def test_it_alone_may_read_the_key(assembly: Assembly) -> None:
+def test_only_the_worker_may_read_the_api_key(assembly: Assembly) -> None:
     allowed = {
         role: [
             statement

@@ -51,12 +51,12 @@ def test_each_module_has_a_function_and_each_pipeline_a_vams_function(assembly: 
 
 
 @pytest.mark.parametrize("module", MODELS)
-def test_its_handler_exists(module: str) -> None:
+def test_the_handler_of_each_function_exists(module: str) -> None:
     assert callable(import_module(f"lambdas.handlers.{module}").handler)
 
 
 @pytest.mark.parametrize("module", MODELS)
-def test_it_can_read_its_environment(assembly: Assembly, module: str) -> None:
+def test_each_function_can_read_its_environment(assembly: Assembly, module: str) -> None:
     for function in functions(assembly, module):
         variables = environ(function)
         assert MODELS[module].read(variables).variables() == variables
@@ -109,7 +109,7 @@ def test_vams_may_invoke_what_is_called_vams_and_each_serves_its_pipeline(assemb
 
 
 @pytest.mark.parametrize("module", MODELS)
-def test_each_outlasts_the_retries_of_its_calls(assembly: Assembly, module: str) -> None:
+def test_each_function_has_time_for_the_retries_of_its_calls(assembly: Assembly, module: str) -> None:
     assert all(function["Timeout"] >= 60 for function in functions(assembly, module))
 
 
@@ -127,7 +127,7 @@ def test_all_functions_share_one_zip_and_one_layer_on_python_3_12_arm64(assembly
     assert all(function["Layers"] == [{"Ref": layer}] for function in everything)
 
 
-def test_each_has_a_log_that_ends(assembly: Assembly) -> None:
+def test_each_function_has_a_log_group_with_a_retention_time(assembly: Assembly) -> None:
     logs = assembly.resources("Pipelines", "Logs::LogGroup")
     assert all(log["Properties"]["RetentionInDays"] == 90 for log in logs.values())
     used = [

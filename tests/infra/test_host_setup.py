@@ -90,7 +90,7 @@ def test_without_an_instance_store_nothing_is_mounted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["mkfs.xfs", "mount"])
-def test_what_fails_leaves_no_folder_that_looks_right(tmp_path: Path, broken: str) -> None:
+def test_a_failed_setup_creates_no_folder_for_workers(tmp_path: Path, broken: str) -> None:
     host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}"], broken=broken)
     assert host.set_up() != 0
     assert not [call for call in host.called if call.startswith("install")]

@@ -96,11 +96,11 @@ class TestCustomerKey:
         queues = example("vpc-only").properties("Pipelines", "SQS::Queue")
         assert {queue["SqsManagedSseEnabled"] for queue in queues} == {False}
 
-    def test_it_is_rotated_and_kept(self) -> None:
+    def test_the_customer_key_is_rotated_and_kept(self) -> None:
         (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
         assert key["Properties"]["EnableKeyRotation"] is True and key["DeletionPolicy"] == "Retain"
 
-    def test_its_policy_admits_only_the_account_without_a_condition(self) -> None:
+    def test_the_policy_of_the_key_admits_only_the_account_without_a_condition(self) -> None:
         (key,) = example("vpc-only").resources("Storage", "KMS::Key").values()
         account, *others = key["Properties"]["KeyPolicy"]["Statement"]
         assert ":root" in json.dumps(account["Principal"])

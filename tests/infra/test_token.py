@@ -43,7 +43,7 @@ def test_deployment_puts_it_there_after_the_storage_stack(assembly: Assembly, co
     assert STACK in manifest["artifacts"]["CosmosBatch-Pipelines"]["dependencies"]
 
 
-def test_no_token_needs_no_command(tmp_path: Path) -> None:
+def test_a_configuration_without_a_token_runs_no_command_at_deployment(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text("{}", encoding="utf-8")
     assert commands(Assembly(synthesize(load_config(file), tmp_path / "cdk.out", file))) == []

@@ -118,7 +118,7 @@ class TestSchemaBundle:
         parsed: dict[str, Any] = json.loads(properties["inlineBundle"])
         return parsed
 
-    def test_what_belongs_to_an_account_is_beside_it(self, properties: dict[str, str]) -> None:
+    def test_names_of_one_account_are_not_in_the_bundle_but_beside_it(self, properties: dict[str, str]) -> None:
         assert json.loads(properties["resourceOverrides"]) == {"lambdaName": f"vams-{PIPELINE}-cosmos-batch"}
         assert properties["triggerEnabled"] == "true"
         assert "arn:" not in properties["inlineBundle"] and "vams-prod" not in properties["inlineBundle"]
@@ -127,7 +127,7 @@ class TestSchemaBundle:
         """CloudFormation turns every scalar into text, and VAMS would take `"false"` for true."""
         assert {type(value) for value in properties.values()} == {str}
 
-    def test_its_parts_name_each_other(self, bundle: dict[str, Any]) -> None:
+    def test_pipeline_workflow_and_templates_refer_to_each_other(self, bundle: dict[str, Any]) -> None:
         assert bundle.keys() == {"pipeline", "workflow", "templates"}
         [template] = bundle["templates"]
         [trigger] = bundle["workflow"]["triggers"]
@@ -180,7 +180,7 @@ class TestPermissions:
         assert [place.partition("/")[2] for place in own] == ["runs/*/shards.json", "runs/*/shards/*"]
         assert inputs.endswith("vams-prod-assets/pipelines/workflowExecutionInputs/*")
 
-    def test_it_reads_none_for_2_5_or_without_a_vams(self) -> None:
+    def test_the_function_may_read_no_manifest_for_2_5_or_without_a_vams(self) -> None:
         for assembly in (with_vams(version="2.5", orchestrationBusName=None), example("reason-only")):
             read = actions(assembly, "FunctionsVams")["s3:GetObject"]
             assert {place.partition("/")[2] for place in read} == {"runs/*/shards.json", "runs/*/shards/*"}

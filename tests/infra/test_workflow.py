@@ -47,7 +47,7 @@ def test_its_log_group_needs_no_entry_in_the_account_wide_resource_policy(assemb
 DEADLINE_AND_A_DAY = (72 + 24) * 3600
 
 
-def test_it_lives_as_long_as_a_run(definition: dict[str, Any]) -> None:
+def test_the_state_machine_times_out_after_the_longest_run(definition: dict[str, Any]) -> None:
     assert definition["TimeoutSeconds"] == 90 * 24 * 3600
 
 
@@ -127,7 +127,7 @@ def test_report_gets_the_execution_and_its_end(states: States, state: str, what:
     assert states[state]["Parameters"] == {"execution": execution, what: "$"}
 
 
-def test_it_ends_with_the_result_or_with_the_error(states: States) -> None:
+def test_an_execution_ends_with_the_result_or_the_error_of_its_job(states: States) -> None:
     assert states["Report"]["ResultPath"] is None, "the result stays the output"
     assert states["Report"]["Next"] == "Succeeded"
     assert states["Succeeded"]["Type"] == "Succeed"

@@ -37,7 +37,7 @@ def test_what_phones_and_web_pages_make_says_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"#EXTM3U\n", b"\x00\x00\x00\x18ftypisom", b"\x89PNG\r\n\x1a\n"])
-def test_what_is_damaged_or_something_else_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_damaged_headers_and_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(content)
     with path.open("rb") as file, pytest.raises(Failure):

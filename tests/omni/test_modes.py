@@ -83,7 +83,9 @@ def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
     assert np.array_equal(first, frames(make({**parameters, "seed": 1}).video))
 
 
-def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_the_model_refuses_fails_that_job_alone(
+    make: Make, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server answers 500 to a ValueError of the model's, here for a size that is in none of its tables."""
     from cosmos_batch.engines.generator.vllm_omni import requests as vllm_omni_requests
 
@@ -96,7 +98,9 @@ def test_what_the_model_refuses_is_one_jobs_fault(make: Make, engine: Any, monke
     assert video(make({"mode": "t2v", **FEW})) and engine._served._server is server
 
 
-def test_what_its_schema_refuses_is_not_tried_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_the_servers_schema_refuses_is_not_tried_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cosmos_batch.engines.generator.vllm_omni import requests as vllm_omni_requests
 
     common = vllm_omni_requests._common

@@ -32,12 +32,12 @@ def test_times_survive_conversion(minutes: int, seconds: int, hundredths: int) -
     [("00:13.30", 13.3), ("1:02", 62), (" 01:00:01.5 ", 3601.5), ("00:75.00", None), ("13.3", None), ("", None),
      ("٠٠:١٣.٣٠", None), ("-1:00", None), ("00:13.30 to 00:14", None), ("9" * 5000 + ":00", None)],
 )  # fmt: skip
-def test_what_is_a_time(text: str, seconds: float | None) -> None:
+def test_only_minutes_and_seconds_are_read_as_a_time(text: str, seconds: float | None) -> None:
     assert seconds_of(text) == seconds
 
 
 @given(st.text())
-def test_any_text_is_a_time_or_none(text: str) -> None:
+def test_any_text_is_read_as_a_time_or_as_none(text: str) -> None:
     assert seconds_of(text) is None or seconds_of(text) >= 0  # type: ignore[operator]
 
 

@@ -8,7 +8,7 @@ from training.sizes import HELD_OUT_RATES, HELD_OUT_SIZES, draw_rate, draw_size
 from training.wordings import HELD_OUT, TRAINED
 
 
-def test_no_wording_is_in_both_sets() -> None:
+def test_held_out_wordings_are_not_used_in_training() -> None:
     for field in fields(TRAINED):
         trained, held_out = getattr(TRAINED, field.name), getattr(HELD_OUT, field.name)
         assert trained and held_out

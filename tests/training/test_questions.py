@@ -72,7 +72,7 @@ def test_the_answer_names_the_movement_that_breaks_physics(event: Movement, answ
         (Movement("approach", 3.0, 4.5, 0.4, 1, 1), "The red circle hits the blue square."),
     ],
 )
-def test_what_comes_next_follows_from_what_is_going_on(event: Movement, answer: str) -> None:
+def test_the_next_event_follows_from_the_present_movement(event: Movement, answer: str) -> None:
     assert next_sentence(scene(Thing("circle", "red", 0.1, 0.3, 0.5, event), SQUARE)) == answer
 
 

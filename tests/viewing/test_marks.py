@@ -59,7 +59,7 @@ def test_data_counts_where_the_text_has_marks_too() -> None:
         7,
     ],
 )
-def test_what_has_no_such_form_is_passed_over(item: object) -> None:
+def test_objects_without_the_form_of_a_mark_are_passed_over(item: object) -> None:
     assert not marks_of_answer([item], "")
 
 

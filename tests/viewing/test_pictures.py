@@ -203,7 +203,7 @@ def test_a_sheet_has_a_timeline_where_there_are_events(tmp_path: Path) -> None:
     assert heights == sorted(set(heights))
 
 
-def test_characters_that_no_font_has_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_names_characters_that_no_font_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cosmos_batch.viewing.drawing.font_families", lambda: ["DejaVu Sans"])
     assert missing_characters("Zwölf Kästen, двенадцать ящиков, δώδεκα") == ""
     assert missing_characters("箱 and 箱") == "箱"

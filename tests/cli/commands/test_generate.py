@@ -184,7 +184,7 @@ def test_a_size_beside_a_request_replaces_its_own(
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "is not there any more"), (b"changed", "is another file")])
-def test_what_a_document_was_made_of_is_missed(
+def test_a_document_whose_input_is_gone_or_has_changed_is_refused(
     files: Path, document: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, message: str
 ) -> None:
     (files / "clip.mp4").unlink()

@@ -214,7 +214,7 @@ def test_up_deploys_a_model_that_can_be_had(
     assert "demo-reason" not in capsys.readouterr().err
 
 
-def test_it_is_told_where_the_demos_model_answers_in_a_cloud_that_runs(
+def test_status_names_the_pipelines_in_which_the_demos_model_answers(
     clouds: dict[str, Any], deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clouds["running"] = Cloud()

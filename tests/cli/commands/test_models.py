@@ -29,7 +29,7 @@ def update(*pipelines: str) -> int:
     return main(["models", "update", *pipelines])
 
 
-def test_what_is_recorded_moves_and_says_so(
+def test_recorded_branches_move_to_the_present_commit_and_the_command_prints_it(
     hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new = hub.repositories[MODEL].main

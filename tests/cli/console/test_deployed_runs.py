@@ -28,7 +28,7 @@ def test_all_runs_with_their_progress(open_run: OpenRun, deployment: Deployment,
     assert client.get("/api/runs?limit=no").status_code == 400
 
 
-def test_what_happens_in_a_run_and_what_waits_for_what(
+def test_the_page_shows_the_workers_of_a_run_and_what_its_items_wait_for(
     open_run: OpenRun, deployment: Deployment, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers = deployment.workers(PIPELINE)

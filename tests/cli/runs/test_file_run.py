@@ -102,7 +102,7 @@ def test_every_item_that_ended_is_a_result_and_a_folder_gets_the_table(deploymen
     assert [json.loads(line)["id"] for line in table.read_text().splitlines()] == ["a.mp4"]
 
 
-def test_what_was_answered_before_an_interrupt_comes_out(
+def test_results_from_before_an_interrupt_are_yielded(
     deployment: Deployment, ends: dict[str, Any], tmp_path: Path
 ) -> None:
     results: list[JobResult] = []

@@ -203,7 +203,7 @@ def test_files_that_are_left_out_are_named_in_the_plan(plan: Plan, put: Put) -> 
     ]
 
 
-def test_what_an_object_below_a_prefix_is_refused_for_names_the_object(
+def test_a_problem_of_an_object_below_a_prefix_names_that_object(
     plan: Plan, put: Put, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put("clips/a.mp4", "clips/b.png", "clips/c.png")

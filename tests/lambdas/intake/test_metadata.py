@@ -18,12 +18,12 @@ PROMPT, PIPELINE = "COSMOS_REASON_PROMPT", "COSMOS_PIPELINE"
 
 
 @given(TEXT)
-def test_what_s3_encodes_in_a_single_word_is_decoded(text: str) -> None:
+def test_a_text_in_one_encoded_word_as_s3_writes_it_is_decoded(text: str) -> None:
     assert decode_rfc2047(f"=?UTF-8?B?{base64.b64encode(text.encode()).decode()}?=") == text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=200))
-def test_what_was_folded_into_many_words_is_decoded(text: str) -> None:
+def test_a_text_in_many_encoded_words_is_decoded(text: str) -> None:
     assert decode_rfc2047(Header(text, "utf-8", maxlinelen=75).encode(linesep="")) == text
 
 
@@ -41,7 +41,7 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("broken", ["=?no-such-charset?B?w6k=?=", "=?UTF-8?B?/w==?=", "=?UTF-8?X?abc?="])
-def test_what_cannot_be_decoded_stays_as_it_is(broken: str) -> None:
+def test_a_broken_encoded_word_stays_as_it_is(broken: str) -> None:
     assert decode_rfc2047(broken) == broken
 
 

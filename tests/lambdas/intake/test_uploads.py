@@ -90,7 +90,7 @@ def test_a_bucket_that_ceased_to_keep_versions_has_none(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("answer", "version"), [({"VersionId": "v"}, "v"), ({"VersionId": "null"}, None), ({}, None)])
-def test_what_s3_calls_null_is_no_version(answer: dict[str, str], version: str | None) -> None:
+def test_the_version_null_of_s3_counts_as_none(answer: dict[str, str], version: str | None) -> None:
     assert real_version(answer) == version
 
 

@@ -49,13 +49,15 @@ def test_names_and_uris_become_exact_states_in_their_order(versions: dict[str, s
         ("empty.png", "s3://assets/shots/empty.png is empty"),
     ],
 )
-def test_each_is_refused_as_the_first_would_be(cloud: Cloud, more: str, message: str) -> None:
+def test_each_further_file_is_refused_as_the_first_would_be(cloud: Cloud, more: str, message: str) -> None:
     cloud.put("shots/empty.png", b"")
     error = refused(input=FIRST, parameters={"moreInputs": ["after.png", more]})
     assert error.code == "InvalidInput" and message in error.message
 
 
-def test_they_must_fit_on_a_workers_disk_together(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_files_of_a_request_must_fit_on_a_workers_disk_together(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = cloud.s3.head_object
     half = {"ContentLength": INPUT_SIZE_LIMIT // 2}
     monkeypatch.setattr(cloud.s3, "head_object", lambda **arguments: {**real(**arguments), **half})
@@ -70,7 +72,7 @@ def test_there_is_a_limit_to_their_number() -> None:
     assert "parameters.moreInputs[0]: " in refused(parameters={"moreInputs": [""]}).message
 
 
-def test_one_video_among_images_has_time() -> None:
+def test_a_cut_is_allowed_if_one_of_the_files_is_a_video() -> None:
     job_ = planned("s3://assets/clips/c.mp4", parameters={"moreInputs": ["s3://assets/clips/c.mp4"], "start": 1})
     assert job_.parameters.start == 1
     assert "an image has no time" in refused(input=FIRST, parameters={"moreInputs": ["after.png"], "start": 1}).message
@@ -87,7 +89,7 @@ def test_metadata_that_names_nothing_is_refused(names: object) -> None:
     assert "moreInputs" in refused(input=FIRST, metadata={"moreInputs": names}).message
 
 
-def test_what_it_planned_fits_into_a_message(cloud: Cloud) -> None:
+def test_the_largest_job_fits_into_a_message(cloud: Cloud) -> None:
     name = "k" * 1000 + ".png"
     cloud.put(name)
     job_ = planned(*[f"s3://assets/{name}"] * (FILES_LIMIT - 1), prompt="ü" * 8000)

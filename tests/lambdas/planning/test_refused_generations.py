@@ -97,7 +97,9 @@ def driven(action: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_it_is_refused_by_the_planner(cloud: Cloud, request_: dict[str, Any], message: str, remedy: str) -> None:
+def test_plan_refuses_each_request_with_a_message_and_a_remedy(
+    cloud: Cloud, request_: dict[str, Any], message: str, remedy: str
+) -> None:
     error = refused(cloud, request_)
     assert error.code == "InvalidInput" and not error.retryable
     assert message in error.message and error.remedy and remedy in error.remedy

@@ -190,7 +190,7 @@ def test_a_model_that_agrees_is_accepted(cloud: Cloud, parameters: dict[str, str
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda one: one.id)
-def test_what_a_pipeline_is_registered_with_it_accepts(pipeline: Pipeline) -> None:
+def test_a_pipeline_accepts_the_model_with_which_it_is_registered(pipeline: Pipeline) -> None:
     check_model({"MODEL_TYPE": "reason", "MODEL_SIZE": pipeline.model_size}, pipeline)
 
 

@@ -250,7 +250,7 @@ def test_a_held_run_with_items_in_flight_says_when_it_can_be_resumed(
     assert "half is HELD, ending: 3 items in flight." in printed and "Resume it when they have ended" in printed
 
 
-def test_an_execution_that_does_not_begin_is_told(
+def test_an_execution_that_does_not_begin_is_an_error(
     half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -34,7 +34,7 @@ SECOND = [
 ]  # fmt: skip
 
 
-def test_every_kind_of_difference_is_told(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_difference_is_printed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     assert diff(deployment, FIRST, SECOND, "--json") == 0
     printed = as_json(capsys)
     assert printed["counts"] == {

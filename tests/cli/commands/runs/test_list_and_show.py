@@ -86,7 +86,7 @@ def test_runs_are_listed_with_the_latest_first(
     assert [run["id"] for run in json.loads(capsys.readouterr().out)] == [half]
 
 
-def test_no_runs_are_listed_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_of_runs_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "list"]) == 0
     assert capsys.readouterr().out == "No run was ever started here.\n"
 

@@ -87,7 +87,7 @@ THROTTLED, REFUSED = (
     ("fault", "told"),
     [(NO_NETWORK, 'Could not connect to the endpoint URL: "http://aws"'), (THROTTLED, "An error occurred (Throttling")],
 )
-def test_it_goes_on_when_there_was_no_network_or_aws_throttled(
+def test_watching_goes_on_after_a_network_error_or_throttling(
     fault: Exception, told: str, half: str, deployment: Deployment, at_each_look: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -104,7 +104,7 @@ def test_it_goes_on_when_there_was_no_network_or_aws_throttled(
     assert f"no answer: {told}" in capsys.readouterr().err
 
 
-def test_it_ends_where_aws_refuses(
+def test_watching_ends_where_aws_refuses_access(
     half: str, at_each_look: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def read(*_: object) -> RunSnapshot:
@@ -136,7 +136,7 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
     assert pace.per_second == pytest.approx(1.0)
 
 
-def test_speed_and_time_left_are_told(half: str, deployment: Deployment) -> None:
+def test_speed_and_time_left_are_shown(half: str, deployment: Deployment) -> None:
     shown: list[str] = []
     watcher = RunWatcher(deployment, half, clock=lambda: 1_795_176_000.0 + 10)  # ten seconds after its start
     watcher._lines(state := run_watcher.read_run_snapshot(deployment, half))
