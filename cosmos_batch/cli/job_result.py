@@ -30,7 +30,7 @@ class JobResult:
     file_uris: list[str] = field(default_factory=list)  # all that was written, the document first
     error: Error | None = None
     uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By URI, what a generator's document is to say of the file of this machine that was uploaded to it."""
+    """By URI, the entry in a generator's document about the file of this machine that was uploaded to it."""
     job_id: str = ""
 
 

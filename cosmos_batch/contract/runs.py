@@ -77,7 +77,7 @@ class ShardRef(Model):
 
 
 class RunRequest(Model):
-    """What is asked for every item of a run, and how the run itself behaves."""
+    """The settings of a run: what every item asks if it does not say otherwise, and how the run itself behaves."""
 
     id: RunId
     pipelines: list[str] = Field(min_length=1, description="Each item is answered by each of them")
@@ -114,7 +114,7 @@ class ItemEstimate(Model):
 
 
 class RunClaim(Model):
-    """Which start has taken the name of a run: the first that wrote this object."""
+    """A claim of a run's name. The start that wrote this object first has the name."""
 
     digest: str = Field(description="SHA-256 of what the start asks")
 

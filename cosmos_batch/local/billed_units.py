@@ -1,4 +1,4 @@
-"""How many units AWS bills for a call: DynamoDB by the size of the row, SQS by that of the messages."""
+"""Computes the units that AWS bills for a call: DynamoDB by the size of the row, SQS by that of the messages."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class _Row(Model):
 
 
 class _Place(Model):
-    """Where an episode lies in files that hold many: the fields of the layout v3.0 below `data/` or `videos/NAME/`."""
+    """The place of an episode in files with many: the fields of the layout v3.0 below `data/` or `videos/NAME/`."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=None)
 

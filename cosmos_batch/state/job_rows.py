@@ -115,7 +115,7 @@ class JobRow(JobEnd):
 
 @dataclass(frozen=True)
 class ItemFacts:
-    """What a worker notes about an item: its share of the GPUs' time, the price of that, and the model's commit."""
+    """A worker's notes about an item: its share of the GPUs' time, the price of that, and the model's commit."""
 
     gpu_seconds: float = 0.0
     dollars: float = 0.0

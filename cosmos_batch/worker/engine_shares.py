@@ -16,13 +16,13 @@ class EngineShares:
         self._since = time.monotonic()
 
     def enter(self) -> float:
-        """Let a job enter, and return the time shown, for `leave`."""
+        """Count a job as in the engine from now on, and return the clock's time, which `leave` takes."""
         self._advance()
         self._jobs += 1
         return self._shown
 
     def leave(self, entered: float) -> float:
-        """Let a job leave, and return its share in seconds."""
+        """Count a job as out of the engine, and return its share in seconds; `entered` is what `enter` returned."""
         self._advance()
         self._jobs -= 1
         return self._shown - entered

@@ -21,9 +21,10 @@ def count_and_answer(row: JobRow | None, runs: Runs) -> None:
 
 
 def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
-    """Let nobody wait for a shard that is in flight, until its run goes on. Its items keep what has become of them.
+    """Answer the states that wait for a shard in flight, so that nobody waits until its run goes on.
 
-    Where an earlier call has died after it had noted that, this one does what is left.
+    Items that have ended stay counted. If the shard is parked already, the steps that an interrupted call left are
+    done.
     """
     parked = runs.park(run, shard)
     if parked is not None:

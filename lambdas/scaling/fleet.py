@@ -52,7 +52,7 @@ class FleetWorker:
 
     @property
     def job_definition(self) -> str | None:
-        """Return the ARN of its job definition, from Batch if the worker wrote its row itself: such a row lacks it."""
+        """Return the ARN of its job definition: from its row, or from Batch if the worker wrote the row itself."""
         return self.row.job_definition or (self.batch or {}).get("jobDefinition")
 
     def failure(self) -> WorkerEnd | None:

@@ -42,7 +42,7 @@ class FileRequest:
 
 @dataclass(frozen=True)
 class WorkflowCall:
-    """What one call of a VAMS workflow asks for.
+    """The requests in one call of a VAMS workflow.
 
     `output_files` is the S3 URI of the prefix below which all results go; `manifest` is the S3 URI of the document that
     names the files, if there is one; `event_prefix` is the run's source name on the orchestration bus, if it has one.

@@ -175,9 +175,7 @@ def test_a_pipeline_that_is_watched_can_be_disabled(assembly: Assembly) -> None:
 
 
 def test_tags_of_the_user_replace_no_compute_environment(tmp_path: Path) -> None:
-    """CloudFormation replaces a compute environment whose own tags change, so instances get tags by the launch
-    template.
-    """
+    """CloudFormation replaces a compute environment whose tags change, so the launch template tags instances."""
     config = parse_config(
         '{"app": {"pipelines": {"useNvidiaCosmos": {"enabled": true, "modelsReason": {"reason2B": {"enabled": true}}}},'
         ' "cosmosBatch": {"operations": {"tags": {"team": "robots"}}}}}'

@@ -38,7 +38,7 @@ class Submitted:
     input: str
     at: datetime
     uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By URI, what a generator's document is to say of the file of this machine that was uploaded to it."""
+    """By URI, the entry in a generator's document about the file of this machine that was uploaded to it."""
 
 
 @click.command(

@@ -11,7 +11,7 @@ SECONDS = 10.0  # the time that all checks have together
 
 
 class Verdict(StrEnum):
-    """How a check ended. UNKNOWN: it could not look, for example for want of a permission."""
+    """The result of a check. UNKNOWN: the check could not be made, for example because a permission is missing."""
 
     OK = "ok"
     WARNING = "warning"

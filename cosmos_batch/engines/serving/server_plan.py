@@ -1,4 +1,4 @@
-"""How a program is started as a server: its command line, its environment, its address, and how much memory it uses."""
+"""The plan by which a program is started as a server: command line, environment, address, and use of memory."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path

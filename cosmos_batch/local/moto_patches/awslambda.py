@@ -1,4 +1,4 @@
-"""Lambda: invocations on warm processes, event source mappings, and all properties of a template."""
+"""Patches of moto's Lambda: functions run in warm processes, and event source mappings poll their queues."""
 
 from __future__ import annotations
 

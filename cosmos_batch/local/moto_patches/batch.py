@@ -1,4 +1,4 @@
-"""Batch: jobs that run, and compute environments, queues and job definitions of a template."""
+"""Patches of moto's Batch: jobs run as processes, and a template's environments, queues and definitions work."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CloudFormation's resources: how those of one stack are created, updated and deleted."""
+"""Patches of moto's CloudFormation: the resources of a stack are created, updated and deleted as on AWS."""
 
 from __future__ import annotations
 

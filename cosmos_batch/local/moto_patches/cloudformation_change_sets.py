@@ -1,4 +1,4 @@
-"""CloudFormation's change sets: they are executed as the direct operations, and found by their name."""
+"""Patches of change sets: they are executed as creations and updates of stacks are, and found by their name."""
 
 from __future__ import annotations
 

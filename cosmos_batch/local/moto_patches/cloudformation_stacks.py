@@ -1,4 +1,4 @@
-"""CloudFormation's stacks: failures are undone, exports in use are kept, and a stack shows only what it has made."""
+"""Patches of stacks: failures are undone, exports in use are kept, and a stack shows only resources that exist."""
 
 from __future__ import annotations
 

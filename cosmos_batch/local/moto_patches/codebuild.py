@@ -1,4 +1,4 @@
-"""CodeBuild: builds that run their buildspec."""
+"""Patches of moto's CodeBuild: a build runs the commands of its buildspec."""
 
 from __future__ import annotations
 

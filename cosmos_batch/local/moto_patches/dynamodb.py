@@ -1,4 +1,4 @@
-"""DynamoDB: atomic requests, sums of numbers of any size, and tables that an update of their stack does not empty."""
+"""Patches of moto's DynamoDB: requests are atomic, sums are exact, and an update of a stack keeps its tables."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

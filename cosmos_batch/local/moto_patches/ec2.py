@@ -1,4 +1,4 @@
-"""EC2: tags and deletion of the resources of a template."""
+"""Patches of moto's EC2: the resources of a template have tags and can be deleted."""
 
 from __future__ import annotations
 

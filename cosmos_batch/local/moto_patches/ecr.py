@@ -1,4 +1,4 @@
-"""ECR: immutable tags, and repositories of a template."""
+"""Patches of moto's ECR: tags can be immutable, and a template can have repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EFS: attributes and changes of the resources of a template."""
+"""Patches of moto's EFS: the resources of a template have attributes and can be changed."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

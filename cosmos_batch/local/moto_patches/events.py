@@ -1,4 +1,4 @@
-"""EventBridge: delivery to every target, with retries and dead-letter queues."""
+"""Patches of moto's EventBridge: events reach every kind of target, with retries and dead-letter queues."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

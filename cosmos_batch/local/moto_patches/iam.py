@@ -1,4 +1,4 @@
-"""IAM: policies of the roles of a template."""
+"""Patches of moto's IAM: the roles of a template get their policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KMS: keys of a template."""
+"""Patches of moto's KMS: the keys of a template are created, changed and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3: events in AWS's shape, conditions of bucket policies, and the properties of a template that moto ignores."""
+"""Patches of moto's S3: events have AWS's shape, conditions of bucket policies hold, templates are read in full."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Speed of listing a large bucket: its names are kept in order, and a page of a listing is cut from them."""
+"""Makes listing a large bucket fast: its names are kept in order, and a page of a listing is cut from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQS: queues that are safe under many callers, deduplication, exact waits, and all properties of a template."""
+"""Patches of moto's SQS: queues serve many callers at once, deduplicate, wait exactly, and read all of a template."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameter Store: parameters of a template."""
+"""Patches of moto's Parameter Store: the parameters of a template are created, changed and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step Functions: machines that run, their properties in a template, and task tokens."""
+"""Patches of moto's Step Functions: machines of a template run, and each attempt of a state has a task token."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations

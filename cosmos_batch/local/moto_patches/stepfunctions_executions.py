@@ -1,4 +1,4 @@
-"""Step Functions' executions: they start once, end once, and tell EventBridge."""
+"""Patches of executions of Step Functions: each starts once, ends once, and sends its events to EventBridge."""
 
 from __future__ import annotations
 

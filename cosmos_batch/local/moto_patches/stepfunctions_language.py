@@ -1,4 +1,4 @@
-"""The Amazon States Language: paths, names of errors, and which errors are retried and caught."""
+"""Patches of the Amazon States Language: paths, names of errors, and which errors are retried and caught."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of Step Functions: the call of a state, its credentials, and the casing of its names."""
+"""Patches of tasks of Step Functions: a state's call has the credentials of the role and AWS's casing of names."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _DEFAULT_FPS = 4.0
 
 @dataclass(frozen=True)
 class ProbedMedia:
-    """What the plan knows of a probed file. An image lasts no time."""
+    """The facts about a probed file with which a run is planned. An image has a duration of 0."""
 
     medium: Medium
     width: int
