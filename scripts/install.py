@@ -57,7 +57,7 @@ def say(text: str) -> None:
 def create_venv() -> None:
     """Make the virtual environment, unless there is one that works, and put uv into it: pip takes five times as long.
 
-    Where uv cannot be had, pip goes on alone.
+    Where uv is not available, pip goes on alone.
     """
     works = (
         Path(PYTHON).exists()

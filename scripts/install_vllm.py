@@ -1,7 +1,8 @@
 """Adds vLLM to `.venv`; `scripts/setup.sh` comes first.
 
-Without arguments: its CPU build, for the tests that run it. Where it cannot be had (it is built for Linux on x86-64 and
-arm64), everything else goes on without it. With `gpu`: the one for this machine's NVIDIA GPU, for `cosmos-batch run`.
+Without arguments: its CPU build, for the tests that run it. Where it is not available (it is built for Linux on x86-64
+and arm64), everything else goes on without it. With `gpu`: the one for this machine's NVIDIA GPU, for `cosmos-batch
+run`.
 """
 
 import subprocess

@@ -33,16 +33,16 @@ def is_here(model: str) -> bool:
 
 
 def accessible_config(pipelines: Iterable[EnabledPipeline]) -> Path:
-    """Return config.json, or a copy of it with the demo's small model for each reasoner whose model cannot be had.
+    """Return config.json, or a copy of it with the demo's small model for each reasoner whose model is not available.
 
-    Says for each pipeline why its model cannot be had. A generator stays as it is: no model stands in for one.
+    Says for each pipeline why its model is not available. A generator stays as it is: no model stands in for one.
     """
-    missing = [pipeline for pipeline in pipelines if not _can_be_had(pipeline)]
+    missing = [pipeline for pipeline in pipelines if not _is_available(pipeline)]
     reasoners = [pipeline for pipeline in missing if pipeline.pipeline.surface == "reasoner"]
     return stand_in(*reasoners) if reasoners else configuration.CONFIG
 
 
-def _can_be_had(pipeline: EnabledPipeline) -> bool:
+def _is_available(pipeline: EnabledPipeline) -> bool:
     """Return whether a model is on this machine or can be downloaded. If it cannot be, print why."""
     try:
         check_access(configuration.CONFIG, pipeline)
@@ -81,7 +81,7 @@ def is_demo_model(model: str) -> bool:
 
 
 def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
-    """Raise Failure or CliError within ten seconds where a pipeline's model cannot be had. A person is waiting.
+    """Raise Failure or CliError within ten seconds where a pipeline's model is not available. A person is waiting.
 
     A worker would find out as well, and be started again and again until the job's deadline.
     """

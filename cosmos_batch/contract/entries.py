@@ -76,7 +76,7 @@ class PipelineEntry(Model):
     fallback_instance_types: list[InstanceTypeName] | None = Field(
         default=None,
         max_length=MAX_COMPUTE_ENVIRONMENTS - 1,
-        description="EC2 types for when none of `instanceTypes` is to be had; by default the catalogue's that fit. "
+        description="EC2 types for when none of `instanceTypes` is available; by default the catalogue's that fit. "
         "[] leaves them out",
     )
     use_spot: bool = Field(

@@ -124,7 +124,7 @@ class GuardrailModels:
             error = failure.error
             raise Failure(
                 error.code,
-                f"The guardrails need {model}, which cannot be had: {error.message}",
+                f"The guardrails need {model}, which is not available: {error.message}",
                 f"{error.remedy} Or do without guardrails: set {self.key} to false in config.json, and deploy.",
                 error.retryable,
             ) from failure

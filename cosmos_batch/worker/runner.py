@@ -245,7 +245,7 @@ class Runner:
     async def _renew_model(self, attempt: JobAttempt) -> bool:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
 
-        Returns False if that job has failed because there is no newer copy to be had; the model is still loaded then.
+        Returns False if that job has failed because no newer copy is available; the model is still loaded then.
         If the newer copy cannot be loaded, only that job fails too. But the model is not in memory any more, so this
         worker ends with the Failure.
 

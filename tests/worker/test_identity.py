@@ -43,7 +43,7 @@ def test_a_worker_that_must_drain_gives_the_job_back_and_leaves(bench: WorkerFix
     asyncio.run(asyncio.wait_for(asked_then_met(), PATIENCE))
     assert bench.stepfunctions.calls_of("failure") == []
     assert bench.attempts("one") == 0
-    assert sum(bench.waiting()) == 1, "hidden until the other workers have heard that they must leave, then to be had"
+    assert sum(bench.waiting()) == 1, "hidden until the other workers have heard that they must leave, then visible"
     row = bench.workers.get("worker-1")
     assert row is not None and row.state == "DRAINING"
 

@@ -35,8 +35,8 @@ def command() -> None:
 def up(export: bool) -> int:
     """Start a local cloud and deploy config.json to it. One that runs already is deployed to.
 
-    Where the model of a reasoner is neither on this machine nor to be had, the demo's small model answers in its place,
-    and the command says so.
+    Where the model of a reasoner is neither on this machine nor downloadable, the demo's small model answers in its
+    place, and the command says so.
     """
     config_file = accessible_config(enabled_pipelines(load_config(CONFIG)))
     with process_pool() as pool:

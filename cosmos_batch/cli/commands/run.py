@@ -76,7 +76,7 @@ def command(
 
     Several files, a folder or a manifest are a run (see `cosmos-batch runs`), whose plan is shown first. A local cloud
     that stands is used as it stands; with --model or --endpoint, the command starts one of its own. Where config.json's
-    model is neither on this machine nor to be had, the demo's small model answers, and the command says so.
+    model is neither on this machine nor downloadable, the demo's small model answers, and the command says so.
     """
     refuse_with_json(as_json, overlay=overlay)
     request = read_reasoner_request(prompt, system_prompt, options)
@@ -142,7 +142,7 @@ def _config_file(
 ) -> Path:
     """Return the configuration to deploy to a cloud of this command's own, with changes of its reasoner.
 
-    Raises WrongCall for what that reasoner could not be asked there, and where its model cannot be had.
+    Raises WrongCall for what that reasoner could not be asked there, and where its model is not available.
     """
     config = load_config(configuration.CONFIG)
     chosen = configuration.enabled_reasoner(config, pipeline)

@@ -13,14 +13,14 @@ CHECK = "model"
 
 
 def check_model(deployment: Deployment, pipeline: DeployedPipeline) -> Iterator[Finding]:
-    """Yield whether the model of a pipeline can be had. The first of the places that workers look in decides."""
+    """Yield whether the model of a pipeline is available. The first place that workers would find it in decides."""
     from cosmos_batch.store.backup import Backup
     from cosmos_batch.store.huggingface import Hub
 
     model = pipeline.queue.identity.model
     name = f"{CHECK} of {pipeline.queue.id}"
     if is_demo_model(model):
-        remedy = "`cosmos-batch local up` says what NVIDIA's model needs, and deploys it where it can be had."
+        remedy = "`cosmos-batch local up` says what NVIDIA's model needs, and deploys it if it is available."
         yield Finding(check=name, verdict=Verdict.WARNING, message=STAND_IN, remedy=remedy)
         return
     if model.startswith(("/", "http://", "https://")):

@@ -180,7 +180,7 @@ def refuse_model(*_: object) -> None:
     raise Failure("ModelUnavailable", "The Hub cannot be reached.", "Check the way to it.")
 
 
-def test_up_deploys_the_demos_model_for_a_reasoner_whose_model_cannot_be_had(
+def test_up_deploys_the_demos_model_for_a_reasoner_whose_model_is_not_available(
     clouds: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = json.loads(configuration.CONFIG.read_text())
@@ -206,7 +206,7 @@ def test_up_deploys_the_demos_model_for_a_reasoner_whose_model_cannot_be_had(
     assert json.loads((tmp_path / "config.json").read_text()) == text, "the person's own file is as it was"
 
 
-def test_up_deploys_a_model_that_can_be_had(
+def test_up_deploys_a_model_that_is_available(
     clouds: dict[str, Any], model_is_here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["local", "up"]) == 0
@@ -418,7 +418,7 @@ def test_run_fails_with_the_job(
     assert clouds["started"].stopped
 
 
-def test_run_without_a_model_to_be_had_is_answered_by_the_demos(
+def test_run_without_an_available_model_is_answered_by_the_demos(
     answered: list[tuple[Any, ...]],
     clouds: dict[str, Any],
     tmp_path: Path,

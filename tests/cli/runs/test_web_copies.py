@@ -1,4 +1,4 @@
-"""Files at https addresses are copied into S3 when a run starts, each once; one that cannot be had fails alone."""
+"""Files at https addresses are copied into S3 when a run starts, each once; one that cannot be fetched fails alone."""
 
 import json
 import threading
