@@ -12,6 +12,10 @@ OMNI := .venv/omni/installed
 PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
+# Tests that start a local cloud, load an engine, train a model or open a browser. tests/test_ci.py keeps the list complete.
+NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/infra/test_local_cloud.py
+NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures)
+
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
 override FILE := $(value FILE)
@@ -39,8 +43,8 @@ test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
 	@$(PYTEST) -rap --last-failed --last-failed-no-failures none
 
-test-fast: lint ## Lint, then run the tests that deploy nothing and load no engine
-	@$(PYTEST) $(SIDE_BY_SIDE) --ignore tests/e2e --ignore tests/engines --ignore tests/demo --ignore tests/training -m "not slow"
+test-fast: lint ## Lint, then run the tests that start no cloud, load no engine and open no browser
+	@$(PYTEST) $(SIDE_BY_SIDE) $(NOT_FAST:%=--ignore %) -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
 	@$(TIME_LIMIT) .venv/omni/bin/python -m pytest tests/omni

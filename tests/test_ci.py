@@ -1,6 +1,7 @@
 """`.ci/run`: what makes it fail, with a Makefile of the test's own."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -234,3 +235,14 @@ def test_tests_that_take_too_long_are_interrupted_and_report_what_they_have(tmp_
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert "KeyboardInterrupt" in ran.stdout
     assert ran.stdout.splitlines()[-1].startswith("===== 1 failed, 20 passed in ")
+
+
+def test_the_fast_tests_start_no_cloud_and_open_no_browser() -> None:
+    printed = subprocess.run(["make", "-n", "test-fast"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    ignored = [ROOT / name for name in re.findall(r"--ignore (\S+)", printed)]
+    assert len(ignored) > 5 and all(path.exists() for path in ignored)
+    slow_starts = re.compile(r"\b(chromium|running_app|start_local_cloud|LocalCloud\.start)\(|@needs_chromium")
+    left = [*ignored, ROOT / "tests" / "support", ROOT / "tests" / "omni", Path(__file__)]
+    for path in (ROOT / "tests").rglob("*.py"):
+        if not any(path.is_relative_to(other) for other in left):
+            assert not slow_starts.search(path.read_text(encoding="utf-8")), f"{path} belongs into NOT_FAST"
