@@ -1,54 +1,20 @@
-"""Warm workers, old workers, workers without an instance, and the shared total of vCPUs."""
+"""Workers stay warm, leave at the end of their life, and are replaced when they end or are outdated."""
 
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.contract.environment import DeployedCompute, ScaleEnvironment
 from cosmos_batch.contract.error import Error
-from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import WorkerRow, Workers
-from lambdas.handlers import scale
 from lambdas.job_queues import count_jobs
 from lambdas.scaling.fleet import FleetWorker
-from lambdas.scaling.vcpu_shares import VCpuShare, workers_to_take_back, workers_with_room
 from lambdas.scaling.worker_count import workers_to_retire
-from tests.lambdas.cloud import LARGE, SMALL, Cloud
+from tests.lambdas.cloud import SMALL, Cloud
 from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, let_pauses_pass, nudge, open_breaker
-
-Configure = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _five_seconds_for_a_job(workers: Workers) -> None:
-    """Measure a pace at which one worker drains a backlog of two jobs within the configured ten seconds."""
-    workers.measured(seconds_per_unit=5)
-
-
-@pytest.fixture
-def deployed(cloud: Cloud, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Provide a function that deploys the pipeline with changes, and others with lower or higher priority."""
-
-    def deploy(
-        scaling: dict[str, Any] | None = None, others: dict[str, dict[str, Any]] | None = None, **pipeline: Any
-    ) -> None:
-        configure(ScaleEnvironment)
-        first = scale.deployed_pipelines()[0].model_copy(update=pipeline)
-        pipelines: list[DeployedCompute] = [first]
-        for name, changed in (others or {}).items():
-            theirs = {"id": name, "queue_url": cloud._queue(name), "job_queue": name, **changed}
-            pipelines.append(first.model_copy(update=theirs))
-        settings = ScalingSettings(target_drain_seconds=10, **(scaling or {}))
-        environment = scale.environment().model_copy(update={"scaling": settings})
-        monkeypatch.setattr(scale, "environment", lambda: environment)
-        monkeypatch.setattr(scale, "deployed_pipelines", lambda: pipelines)
-
-    return deploy
 
 
 def serve(workers: Workers, *names: str) -> None:
@@ -279,126 +245,6 @@ class TestEnds:
         assert len(cloud.stepfunctions.answers) == 20
         cause = Error.model_validate_json(cloud.stepfunctions.answers[0]["cause"])
         assert "CannotPullContainerError" in cause.message and "image" in cause.remedy
-
-
-class TestStuck:
-    def test_a_worker_without_an_instance_is_cancelled_with_the_reason_of_aws(
-        self, cloud: Cloud, workers: Workers, deployed
-    ) -> None:
-        deployed(scaling={"stuck_minutes": 10})
-        enqueue(cloud)
-        nudge(PLANNED)
-        cloud.batch.jobs["job-0"]["createdAt"] -= 11 * 60_000
-        nudge(SWEEP)  # gives it up
-        nudge(SWEEP)  # hears of its end
-        error = workers.pipeline().reason
-        assert error is not None and error.code == "NoCapacity"
-        for word in ["RUNNABLE for more than 10 minutes", "g6e.12xlarge is INVALID", "no such subnet", "g5.12xlarge"]:
-            assert word in error.message
-        assert "quota" in error.remedy
-
-    def test_a_worker_that_may_still_get_an_instance_is_left_alone(
-        self, cloud: Cloud, workers: Workers, deployed
-    ) -> None:
-        deployed(scaling={"stuck_minutes": 10})
-        enqueue(cloud)
-        nudge(PLANNED)
-        cloud.batch.jobs["job-0"]["createdAt"] -= 9 * 60_000
-        nudge(SWEEP)
-        assert cloud.batch.jobs["job-0"]["status"] == "RUNNABLE"
-
-    def test_a_running_worker_is_not_stuck(self, cloud: Cloud, workers: Workers, deployed) -> None:
-        deployed(scaling={"stuck_minutes": 10})
-        enqueue(cloud)
-        nudge(PLANNED)
-        cloud.batch.jobs["job-0"] |= {"status": "RUNNING", "createdAt": 0}
-        nudge(SWEEP)
-        assert cloud.batch.jobs["job-0"]["status"] == "RUNNING"
-
-
-class TestTotal:
-    """A worker takes 12 vCPUs of a total of 24, so two workers fit."""
-
-    def test_no_pipeline_exceeds_the_total(self, cloud: Cloud, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {}})
-        enqueue(cloud, 30)
-        nudge(PLANNED)
-        assert len(cloud.batch.submitted) == 2
-
-    def test_a_lower_priority_leaves_vcpus_for_a_higher_priority(self, cloud: Cloud, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": 1}})
-        Workers(cloud.table, LARGE).wanted(1)
-        enqueue(cloud, 30)
-        nudge(PLANNED)
-        assert len(cloud.batch.submitted) == 1
-
-    def test_a_higher_priority_takes_vcpus_back(self, cloud: Cloud, workers: Workers, deployed) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": -1}})
-        low = Workers(cloud.table, LARGE)
-        for name in ("low-0", "low-1"):
-            low.submitted(name, "definition")
-        enqueue(cloud, 1)
-        nudge(PLANNED)
-        assert cloud.batch.submitted == []  # there is no room yet
-        assert [row.must_drain for row in low.list()].count(True) == 1
-        nudge(SWEEP)
-        assert [row.must_drain for row in low.list()].count(True) == 1  # it leaves already
-        low.ended(next(row.worker for row in low.list() if row.must_drain))
-        nudge(SWEEP)
-        assert len(cloud.batch.submitted) == 1
-
-    def test_only_the_lowest_of_two_lower_priorities_gives_vcpus_back(self, cloud: Cloud, deployed) -> None:
-        third = "cosmos3-nano"
-        deployed(scaling={"max_total_vcpus": 48}, others={LARGE: {"priority": -1}, third: {"priority": -2}})
-        lower = {name: Workers(cloud.table, name) for name in (LARGE, third)}
-        for name, workers in lower.items():
-            for number in range(2):
-                workers.submitted(f"{name}-{number}", "definition")
-        enqueue(cloud, 1)
-        nudge(PLANNED)
-        draining = {name: [row.must_drain for row in workers.list()].count(True) for name, workers in lower.items()}
-        assert draining == {LARGE: 0, third: 1}
-
-    @pytest.mark.parametrize("priority", [0, 1])
-    def test_no_vcpus_are_taken_from_equal_or_higher_priorities(self, cloud: Cloud, deployed, priority: int) -> None:
-        deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": priority}})
-        other = Workers(cloud.table, LARGE)
-        for name in ("a", "b"):
-            other.submitted(name, "definition")
-        enqueue(cloud, 1)
-        nudge(PLANNED)
-        assert not [row for row in other.list() if row.must_drain]
-
-
-SHARES = st.builds(
-    VCpuShare, st.integers(0, 3), st.integers(1, 48), st.integers(4, 8), st.integers(0, 12), st.integers(0, 4)
-)
-
-
-@given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
-def test_started_workers_stay_within_the_total(total: int, own: VCpuShare, others: list[VCpuShare]) -> None:
-    running = sum(one.running * one.vcpus for one in [own, *others])
-    assert max(running, running + workers_with_room(total, own, others) * own.vcpus) <= max(total, running)
-
-
-@given(total=st.integers(1, 400), own=SHARES, others=st.lists(SHARES, max_size=3))
-def test_workers_taken_back_are_enough_or_all_there_are(total: int, own: VCpuShare, others: list[VCpuShare]) -> None:
-    back = workers_to_take_back(total, own, others)
-    lower = [one.priority < own.priority for one in others]
-    assert all(count == 0 for count, is_lower in zip(back, lower, strict=True) if not is_lower or not own.unmet_vcpus)
-    free = total - sum(one.running * one.vcpus for one in [own, *others])
-    coming = sum(one.leaving * one.vcpus for one in others)
-    lacking = own.unmet_vcpus - free - coming
-    freed = sum(count * one.vcpus for count, one in zip(back, others, strict=True))
-    staying = [one.running - one.leaving for one in others]
-    all_there_is = all(back[i] == staying[i] for i, is_lower in enumerate(lower) if is_lower)
-    if own.unmet_vcpus and lacking > 0:
-        assert freed >= lacking or all_there_is
-        # Nobody leaves for nothing: without the smallest that leaves it would be too little.
-        leaving = [one.vcpus for count, one in zip(back, others, strict=True) if count]
-        assert not leaving or freed - max(leaving) < lacking
-    else:
-        assert not any(back)
 
 
 class TestOutdated:
