@@ -1,10 +1,6 @@
-"""A job from its message to its callback, and its errors, on moto."""
+"""A worker takes a job from its message to its callback, or to an error with a remedy, on moto."""
 
-import asyncio
-import itertools
 import json
-import math
-import secrets
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,17 +9,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from botocore.parsers import ResponseParserError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job, JobMessage
-from cosmos_batch.contract.metrics import FOREIGN_TOKENS
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Attempt
-from cosmos_batch.worker import attempt_endings, loop
-from cosmos_batch.worker.logs import JsonLines
 from tests.worker.conftest import ASSETS, STATE, WorkerFixture
-from tests.worker.engines import PATIENCE, Counting, until
+from tests.worker.engines import PATIENCE, Counting
 
 
 def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: WorkerFixture) -> None:
@@ -156,110 +148,6 @@ def test_a_job_that_was_closed_without_a_report_is_reported(bench: WorkerFixture
     assert call["error"] == "NoCapacity"
 
 
-def test_a_cancelled_job_stays_cancelled_after_its_worker_drops_it(bench: WorkerFixture) -> None:
-    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
-    engine = Counting()
-    worker = bench.worker(engine=engine)
-
-    async def scene() -> None:
-        serving = asyncio.create_task(worker.serve())
-        await until(lambda: engine.inside == 1)
-        bench.jobs.close("one", Result(job_id="one"), cancelled=True)
-        bench.stepfunctions.gone.add("token-one")
-        await serving
-
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
-    row = bench.jobs.get("one")
-    assert row is not None
-    assert row.state == "CANCELLED"
-
-
-@pytest.mark.parametrize("state", ["CANCELLED", "gone"])
-def test_a_job_whose_execution_is_gone_is_dropped(bench: WorkerFixture, state: str) -> None:
-    bench.send(bench.job())
-    if state == "gone":
-        bench.stepfunctions.gone.add("token-one")
-    else:
-        error = Error(code="Cancelled", message="Stopped.", remedy="Start it again.")
-        bench.jobs.close("one", Result(job_id="one", error=error), cancelled=True)
-        bench.stepfunctions.gone.add("token-one")
-    engine = Counting()
-    bench.worker(engine=engine).run()
-    assert engine.most == 0
-    assert bench.stepfunctions.calls_of("success") == bench.stepfunctions.calls_of("failure") == []
-    assert bench.waiting() == (0, 0)
-
-
-def test_a_stopped_execution_frees_its_place_in_the_engine(bench: WorkerFixture) -> None:
-    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
-    engine = Counting()
-    worker = bench.worker(engine=engine)
-
-    async def scene() -> None:
-        serving = asyncio.create_task(worker.serve())
-        await until(lambda: engine.inside == 1)
-        bench.stepfunctions.gone.add("token-one")
-        await until(lambda: engine.inside == 0)
-        await serving
-
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
-    row = bench.jobs.get("one")
-    assert row is not None
-    assert (row.winner, row.attempts) == (None, 0)
-    assert bench.waiting() == (0, 0)
-
-
-@pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError", "InvalidToken"])
-def test_a_job_is_kept_when_a_heartbeat_has_no_clear_response(bench: WorkerFixture, code: str) -> None:
-    bench.send(bench.job(prompt=json.dumps({"seconds": 1.5})))
-    stepfunctions = bench.stepfunctions
-    worker = bench.worker()
-    original = stepfunctions.send_task_heartbeat
-
-    def fail(**arguments: Any) -> None:
-        original(**arguments)
-        raise ClientError({"Error": {"Code": code, "Message": ""}}, "SendTaskHeartbeat")
-
-    stepfunctions.send_task_heartbeat = fail  # type: ignore[method-assign]
-    worker.run()
-    assert len(stepfunctions.calls_of("heartbeat")) >= 2
-    assert len(stepfunctions.calls_of("success")) == 1
-
-
-@pytest.mark.parametrize("fault", [ResponseParserError("<html>"), RuntimeError("broken")], ids=["parser", "other"])
-def test_a_broken_heartbeat_does_not_drop_the_job(bench: WorkerFixture, fault: Exception) -> None:
-    """A response that cannot be parsed counts as none. Any other error leaves the message in the queue."""
-    bench.send(bench.job(prompt=json.dumps({"seconds": 2.5})))
-    stepfunctions = bench.stepfunctions
-    original = stepfunctions.send_task_heartbeat
-
-    def fail(**arguments: Any) -> None:
-        original(**arguments)
-        if len(stepfunctions.calls_of("heartbeat")) > 1:
-            raise fault
-
-    stepfunctions.send_task_heartbeat = fail  # type: ignore[method-assign]
-    bench.worker().run()
-    parsed = isinstance(fault, ResponseParserError)
-    assert len(stepfunctions.calls_of("success")) == int(parsed)
-    assert bench.waiting() == ((0, 0) if parsed else (0, 1))
-
-
-def test_a_token_of_another_account_is_counted_as_a_metric(
-    bench: WorkerFixture, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(**_arguments: Any) -> None:
-        raise ClientError({"Error": {"Code": "InvalidToken", "Message": ""}}, "SendTaskHeartbeat")
-
-    bench.stepfunctions.send_task_heartbeat = refuse  # type: ignore[method-assign]
-    job = bench.job(prompt=json.dumps({"seconds": 1.5}))
-    bench.send(job)
-    bench.worker().run()
-    call = [json.loads(JsonLines().format(record)) for record in caplog.records if hasattr(record, FOREIGN_TOKENS)]
-    assert call[0][FOREIGN_TOKENS] == 1 and call[0]["pipeline"] == job.pipeline
-    assert call[0]["_aws"]["CloudWatchMetrics"][0]["Metrics"] == [{"Name": FOREIGN_TOKENS, "Unit": "Count"}]
-
-
 def test_a_job_past_its_deadline_fails_without_inference(bench: WorkerFixture) -> None:
     bench.send(bench.job(deadline=datetime.now(UTC) - timedelta(seconds=1)))
     engine = Counting()
@@ -360,123 +248,3 @@ def test_a_worker_records_its_pace_and_number_of_jobs(bench: WorkerFixture) -> N
     assert pipeline.seconds_per_unit >= 0.2
     assert (pipeline.waiting_jobs, pipeline.waiting_weight) == (0, 0)
     assert pipeline.cold_start_seconds is not None
-
-
-def response(code: str, status: int, operation: str) -> ClientError:
-    answer: Any = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return ClientError(answer, operation)
-
-
-def failing(call: Any, error: Exception, times: float = math.inf) -> Any:
-    """Return a function that raises `error` for the first `times` calls, then does what `call` does."""
-    calls = itertools.count()
-
-    def fail(*arguments: Any, **named: Any) -> Any:
-        if next(calls) < times:
-            raise error
-        return call(*arguments, **named)
-
-    return fail
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt_endings, "FIRST_WAIT", 0.05)
-    monkeypatch.setattr(attempt_endings, "LONGEST_WAIT", 0.2)
-
-
-@pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("part", ["update", "commit", "put_object", "finish"])
-def test_a_result_is_stored_again_until_aws_takes_it(
-    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    bench.send(bench.job())
-    engine = Counting()
-    worker = bench.worker(engine=engine)
-    committer = worker.runner.endings.committer
-    owner: Any = {"put_object": committer.s3, "update": committer.documents.table}.get(part, bench.jobs)
-    monkeypatch.setattr(owner, part, failing(getattr(owner, part), response("ServiceUnavailable", 503, part), 3))
-    worker.run()
-    row = bench.jobs.get("one")
-    assert row is not None
-    assert (row.state, row.attempts, engine.runs) == ("SUCCEEDED", 1, 1)
-    assert bench.document("one")
-    assert bench.waiting() == (0, 0)
-
-
-@pytest.mark.parametrize("bucket", [STATE, ASSETS])
-def test_a_result_that_s3_refuses_fails_its_job_after_one_inference(
-    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, bucket: str
-) -> None:
-    """The state bucket gets documents that are too large for a row, and the asset bucket all of them."""
-    bench.send(bench.job(prompt=secrets.token_hex(50_000) if bucket == STATE else "What?"))
-    engine = Counting()
-    worker = bench.worker(engine=engine)
-    monkeypatch.setattr(
-        worker.runner.endings.committer.s3, "put_object", failing(None, response("AccessDenied", 403, "PutObject"))
-    )
-    worker.run()
-    row = bench.jobs.get("one")
-    assert row is not None and row.result is not None and row.result.error is not None
-    assert (row.state, row.attempts, engine.runs) == ("FAILED", 1, 1)
-    assert f"s3:PutObject on bucket {bucket}" in row.result.error.message
-    [call] = bench.stepfunctions.calls_of("failure")
-    assert (call["error"], bench.stepfunctions.calls_of("success")) == ("Internal", [])
-    assert bench.waiting() == (0, 0)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_result_that_cannot_be_stored_until_the_deadline_fails_its_job(
-    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.send(bench.job(deadline=datetime.now(UTC) + timedelta(seconds=8)))
-    engine = Counting()
-    worker = bench.worker(engine=engine)
-    unavailable = response("ServiceUnavailable", 503, "UpdateItem")
-    monkeypatch.setattr(worker.runner.endings.committer.documents.table, "update", failing(None, unavailable))
-    worker.run()
-    row = bench.jobs.get("one")
-    assert row is not None and row.result is not None and row.result.error is not None
-    assert (row.state, engine.runs) == ("FAILED", 1)
-    assert "ServiceUnavailable" in row.result.error.message
-
-
-def test_an_attempt_whose_end_cannot_be_committed_counts(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.send(bench.job())
-    worker = bench.worker()
-    monkeypatch.setattr(bench.jobs, "commit", failing(None, response("AccessDeniedException", 400, "UpdateItem")))
-    worker.run()
-    row = bench.jobs.get("one")
-    assert row is not None and row.last_error is not None
-    assert (row.state, row.winner, row.attempts) == ("PLANNED", None, 1)
-    assert "AccessDeniedException" in row.last_error.message
-    assert bench.waiting() == (0, 1), "its lease lapses by itself"
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_stopped_execution_or_worker_ends_the_tries_to_store(
-    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "STOP_SECONDS", 0.2)
-    for name in ("stopped", "kept"):
-        bench.send(bench.job(name))
-    worker = bench.worker(idle_seconds=600)
-    tries: list[str] = []
-
-    def keep(pk: str, *_: Any) -> None:
-        tries.append(pk)
-        raise response("ServiceUnavailable", 503, "UpdateItem")
-
-    monkeypatch.setattr(worker.runner.endings.committer.documents.table, "update", keep)
-
-    async def scene() -> None:
-        serving = asyncio.create_task(worker.serve())
-        await until(lambda: len(set(tries)) == 2)
-        bench.stepfunctions.gone.add("token-stopped")
-        await until(lambda: bench.waiting() == (0, 1))
-        worker.loop.stop()
-        await serving
-
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
-    assert (bench.attempts("stopped"), bench.attempts("kept")) == (0, 0)
-    assert bench.waiting() == (1, 0), "the job of the stopped worker is visible again at once"
