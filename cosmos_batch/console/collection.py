@@ -54,10 +54,10 @@ class Removed:
 
 @dataclass
 class Progress:
-    """How many files of a collection were found, and how many of them were read."""
+    """How many JSON files a collection has, documents or tables of a run, and how many of them were read."""
 
-    found: int = 0
-    looked_at: int = 0
+    json_files: int = 0
+    read_files: int = 0
 
 
 class Collection(Protocol):

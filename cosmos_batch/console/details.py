@@ -68,12 +68,12 @@ class Details:
     def _media(self, item: int, number: int, named: NamedMedia) -> Media:
         file = self.media_file(item, number)
         if file is None:
-            return Media(role=named.role, name=named.name, found=False)
+            return Media(role=named.role, name=named.name, present=False)
         try:
             return self._shown(item, number, named, read_facts(file.open()))
         except (Failure, OSError) as error:
             problem = error.error.message if isinstance(error, Failure) else f"It cannot be read: {error}."
-            return Media(role=named.role, name=named.name, found=True, problem=problem)
+            return Media(role=named.role, name=named.name, present=True, problem=problem)
 
     def _shown(self, item: int, number: int, named: NamedMedia, facts: MediaFacts) -> Media:
         url: str | None = self._index.media_url(item, number)
@@ -82,7 +82,7 @@ class Details:
         return Media(
             role=named.role,
             name=named.name,
-            found=True,
+            present=True,
             medium=facts.medium,
             width=facts.width,
             height=facts.height,

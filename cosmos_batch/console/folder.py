@@ -60,11 +60,11 @@ class FolderCollection:
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry]:
         paths = list(self._json_files(stopped))
-        progress.found, progress.looked_at = len(paths), 0
+        progress.json_files, progress.read_files = len(paths), 0
         for path in paths:
             if stopped.is_set():
                 return
-            progress.looked_at += 1
+            progress.read_files += 1
             document = self.document(path)
             if document is None:
                 continue

@@ -110,9 +110,9 @@ class State(Model):
     """What was opened, how far reading has come, and what can be filtered."""
 
     title: str
-    found: int = Field(description="JSON files in the folder")
-    looked_at: int = Field(description="JSON files that were read")
-    documents: int = Field(description="Documents among them")
+    json_files: int = Field(description="JSON files of the collection: documents, or tables of a run")
+    read_files: int = Field(description="Those of them that were read")
+    documents: int = Field(description="Documents that were read")
     version: int = Field(description="Grows with each change of the documents")
     done: bool
     grows: bool = Field(default=False, description="Whether documents may still come or change")
@@ -141,7 +141,7 @@ class Media(Model):
 
     role: str
     name: str
-    found: bool = Field(description="Whether it is in the folder")
+    present: bool = Field(description="Whether the file is there, and may be shown")
     medium: Medium | None = None
     width: int = Field(default=0, description="Pixels, as displayed")
     height: int = Field(default=0, description="Pixels, as displayed")

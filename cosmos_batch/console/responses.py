@@ -29,21 +29,21 @@ def json_response(model: Model) -> Response:
     return Response(model.model_dump_json(), media_type="application/json")
 
 
-def file_response(path: Path, content_type: str, asked: Headers) -> Response:
+def file_response(path: Path, content_type: str, request_headers: Headers) -> Response:
     """Return a file of this machine, or the part of it that is asked for; only status 304 if the browser has it."""
     response = FileResponse(path, media_type=content_type, headers=MEDIA_HEADERS, stat_result=path.stat())
     etag = response.headers["etag"]
-    if asked.get("if-none-match") == etag:
+    if request_headers.get("if-none-match") == etag:
         return Response(status_code=304, headers={**MEDIA_HEADERS, "etag": etag})
     return response
 
 
-def media_response(media: MediaFile, content_type: str, asked: Headers) -> Response:
+def media_response(media: MediaFile, content_type: str, request_headers: Headers) -> Response:
     """Return a media file, or the part of it that a player asks for; only that part is read."""
     if isinstance(media, LocalMedia):
-        return file_response(media.path, content_type, asked)
+        return file_response(media.path, content_type, request_headers)
     size = media.size
-    requested = _RANGE.fullmatch(asked.get("range", ""))
+    requested = _RANGE.fullmatch(request_headers.get("range", ""))
     if requested is None:
         headers = {**MEDIA_HEADERS, "accept-ranges": "bytes", "content-length": str(size)}
         return StreamingResponse(media.part(0, size), media_type=content_type, headers=headers)

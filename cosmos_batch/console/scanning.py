@@ -11,7 +11,7 @@ from cosmos_batch.console.records import State
 _BATCH = 500  # documents that are added together
 _BATCH_SECONDS = 0.3  # after which those are added that were read
 _LOOK_SECONDS = 2.0  # between two looks at a collection that grows
-_ASKED_SECONDS = 15.0  # after a page has asked, the collection is looked at again
+_POLLED_SECONDS = 15.0  # after the last poll of a page, a collection that grows is not looked at any more
 _RETRY_SECONDS = 5.0  # after which a collection that could not be read is read again, twice as long after each failure
 _RETRY_SECONDS_LIMIT = 300.0
 
@@ -27,8 +27,8 @@ class Scan:
         self._progress = Progress()
         self._stopped = Event()
         self._first = Event()
-        self._asked = Event()
-        self._asked_at = time.monotonic()
+        self._polled = Event()
+        self._polled_at = time.monotonic()
         self._thread = Thread(target=self._run, name="scan", daemon=True)
         self._paths: set[str] = set()  # of the documents of a collection that does not grow
         self.problem: str | None = None
@@ -45,19 +45,19 @@ class Scan:
     def stop(self) -> None:
         """End the reading."""
         self._stopped.set()
-        self._asked.set()
+        self._polled.set()
         self._thread.join()
 
     def state(self) -> State:
         """Return how far reading has come, and what the documents read so far can be filtered by."""
-        self._asked_at = time.monotonic()
-        self._asked.set()
-        done, problem = self._first.is_set(), self.problem  # asked first: what is counted below is then complete
+        self._polled_at = time.monotonic()
+        self._polled.set()
+        done, problem = self._first.is_set(), self.problem  # read first: what is counted below is then complete
         failed = self._index.failed()
         return State(
             title=self._collection.title,
-            found=self._progress.found,
-            looked_at=self._progress.looked_at,
+            json_files=self._progress.json_files,
+            read_files=self._progress.read_files,
             documents=self._index.count,
             version=self._index.version,
             done=done,
@@ -99,9 +99,11 @@ class Scan:
 
     def _wait_for_a_page(self) -> None:
         """Wait while no page looks at the collection, so that nothing is asked of S3 for nobody."""
-        while time.monotonic() > self._asked_at + _ASKED_SECONDS and not self._stopped.is_set():
-            self._asked.clear()
-            self._asked.wait()
+        while True:
+            self._polled.clear()  # before both are looked at, so that neither a poll nor the end is missed
+            if self._stopped.is_set() or time.monotonic() <= self._polled_at + _POLLED_SECONDS:
+                return
+            self._polled.wait()
 
     def _read_changes(self) -> None:
         """Add what has changed. What was read before a failure is added too: a collection that grows has it no more."""

@@ -87,7 +87,7 @@ class StaticExport:
             else one
             for number, one in enumerate(detail.media)
         ]
-        shown = next((one for one in media if one.found), None)
+        shown = next((one for one in media if one.present), None)
         urls = {"poster": shown and shown.poster, "media": shown and shown.url}
         row = detail.row.model_copy(update={"id": position, **urls})
         return detail.model_copy(update={"media": media, "frame_sheet": None, "row": row})
@@ -106,8 +106,8 @@ class StaticExport:
         failed = sum(row.kind == "error" for row in rows)
         return State(
             title=self.title,
-            found=len(rows),
-            looked_at=len(rows),
+            json_files=len(rows),
+            read_files=len(rows),
             documents=len(rows),
             version=0,
             done=True,

@@ -40,7 +40,7 @@ def test_each_kind_of_document_has_a_row(open_console: Open, tmp_path: Path, cli
     ]
     assert [row["poster"] is not None for row in rows(client)] == [False, True, True]
     state = client.get("/api/views/folder/state").json()
-    assert (state["found"], state["documents"], state["succeeded"], state["failed"]) == (5, 3, 2, 1)
+    assert (state["jsonFiles"], state["documents"], state["succeeded"], state["failed"]) == (5, 3, 2, 1)
     assert state["done"] and state["problem"] is None
     assert state["labels"] == [{"value": "dog", "count": 1}]
 

@@ -27,7 +27,7 @@ def test_a_document_names_a_file_elsewhere(open_console: Open, opened: Path, nam
     write_generation(opened / "b.json", [name])
     client = open_console(opened)
     for item in (1, 2):
-        assert not client.get(f"/api/views/folder/items/{item}").json()["media"][0]["found"]
+        assert not client.get(f"/api/views/folder/items/{item}").json()["media"][0]["present"]
         assert client.get(f"/api/views/folder/items/{item}/media/0").status_code == 404
         assert client.get(f"/api/views/folder/items/{item}/media/0/poster").status_code == 404
 

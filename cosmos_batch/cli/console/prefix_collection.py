@@ -34,11 +34,11 @@ class PrefixCollection:
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry]:
         paths = list(self._json_files(stopped))
-        progress.found, progress.looked_at = len(paths), 0
+        progress.json_files, progress.read_files = len(paths), 0
         for path, document in in_parallel(lambda path: (path, self.document(path)), paths, _READERS):
             if stopped.is_set():
                 return
-            progress.looked_at += 1
+            progress.read_files += 1
             if document is not None:
                 yield Entry(path, document, [self.place(one, path) for one in document.media])
 

@@ -41,10 +41,10 @@ class RunCollection:
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
         listed = dict(self._listed())
-        progress.found = len(listed)
+        progress.json_files = len(listed)
         for name in [name for name, etag in self._read.items() if listed.get(name) != etag]:
             del self._read[name]
-            progress.looked_at -= 1
+            progress.read_files -= 1
             yield Removed(f"{name}/")
         new = [name for name in listed if name not in self._read]
         for name, entries in in_parallel(lambda name: (name, list(self._entries(name))), new, _READERS):
@@ -52,7 +52,7 @@ class RunCollection:
                 return
             yield from entries
             self._read[name] = listed[name]
-            progress.looked_at += 1
+            progress.read_files += 1
 
     def document(self, path: str) -> Document | None:
         name, _, number = path.rpartition("/")

@@ -38,10 +38,10 @@ def test_the_documents_below_a_prefix_are_shown_beside_their_media_and_nothing_e
         read_view(console, FOLDER)
         with client_of(console) as client:
             state = client.get("/api/views/folder/state").json()
-            assert (state["title"], state["found"], state["documents"], state["problem"]) == ("clips", 2, 1, None)
+            assert (state["title"], state["jsonFiles"], state["documents"], state["problem"]) == ("clips", 2, 1, None)
             detail = client.get("/api/views/folder/items/1").json()
             clip, secret = detail["media"]
-            assert (detail["path"], clip["codec"], secret["found"]) == ("answer.json", "H.264", False)
+            assert (detail["path"], clip["codec"], secret["present"]) == ("answer.json", "H.264", False)
             part = client.get(clip["url"], headers={"range": "bytes=4-7"})
             assert (part.status_code, part.content) == (206, b"ftyp")
             assert client.get(clip["poster"]).headers["content-type"] == "image/jpeg"

@@ -116,7 +116,7 @@ def test_an_item_shows_its_document_timings_and_cost_with_the_media_in_s3(with_m
     assert (detail["dollars"], detail["gpuSeconds"], detail["document"]["userPrompt"]) == (0.001, 0.5, "What?")
     clip, picture, secret = detail["media"]
     assert (clip["width"], clip["codec"], clip["seconds"], picture["width"]) == (160, "H.264", 4.0, 400)
-    assert not secret["found"], "it lies in a bucket that holds no files of people"
+    assert not secret["present"], "it lies in a bucket that holds no files of people"
     poster = with_media.get(detail["media"][0]["poster"])
     assert Image.open(io.BytesIO(poster.content)).size == (160, 128)
     assert with_media.get(detail["media"][1]["url"]).headers["content-type"] == "image/png"
@@ -140,7 +140,7 @@ def test_a_player_seeks_in_s3_by_ranges(with_media: TestClient, deployment: Depl
 
 @pytest.mark.parametrize("item", [2, 3, 4])
 def test_what_is_no_media_or_lies_elsewhere_or_is_gone_is_not_served(with_media: TestClient, item: int) -> None:
-    assert not with_media.get(f"/api/views/run/items/{item}").json()["media"][0]["found"]
+    assert not with_media.get(f"/api/views/run/items/{item}").json()["media"][0]["present"]
     for what in ("", "/poster", "/preview"):
         assert with_media.get(f"/api/views/run/items/{item}/media/0{what}").status_code == 404
 

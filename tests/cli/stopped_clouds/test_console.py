@@ -60,12 +60,12 @@ def test_a_kept_run_is_listed_and_its_items_are_shown_with_the_files_that_were_k
     assert (state["documents"], state["failed"], state["grows"]) == (3, 1, False)
     rows = {row["name"]: row for row in client.get("/api/views/monday/rows").json()["rows"]}
     clip = client.get(f"/api/views/monday/items/{rows['clip.mp4']['id']}").json()["media"][0]
-    assert (clip["name"], clip["codec"], clip["found"]) == ("clip.mp4", "H.264", True)
+    assert (clip["name"], clip["codec"], clip["present"]) == ("clip.mp4", "H.264", True)
     part = client.get(clip["url"], headers={"range": "bytes=4-7"})
     assert part.status_code == 206 and part.content == b"ftyp"
     assert client.get(clip["poster"]).headers["content-type"] == "image/jpeg"
     picture = client.get(f"/api/views/monday/items/{rows['red.png']['id']}").json()["media"][0]
-    assert not picture["found"], "it was too much to be kept beside the clip"
+    assert not picture["present"], "it was too much to be kept beside the clip"
 
 
 def test_a_kept_run_can_be_looked_at_alone(client: TestClient) -> None:

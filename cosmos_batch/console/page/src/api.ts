@@ -85,11 +85,11 @@ export function usePolled<Value>(
     const poll = async () => {
       let wait: number | null = RETRY;
       try {
-        const found = await latest.current.fetchValue();
+        const fetched = await latest.current.fetchValue();
         if (ended) return;
-        setValue({ key, value: found });
+        setValue({ key, value: fetched });
         setError(null);
-        wait = latest.current.pause(found);
+        wait = latest.current.pause(fetched);
       } catch (caught) {
         if (ended) return;
         setError(messageOf(caught));

@@ -24,8 +24,8 @@ interface CollectionPageProps {
 
 // The documents of a collection, or one of them.
 export function CollectionPage({ source, base, item, onTitle, above, onRetry }: CollectionPageProps) {
-  const { value: state, error } = usePolled(base, () => source.state(), (found) =>
-    found.done ? (found.grows ? GROWING : null) : READING,
+  const { value: state, error } = usePolled(base, () => source.state(), (latest) =>
+    latest.done ? (latest.grows ? GROWING : null) : READING,
   );
   // What the person chose is kept while an item is open.
   const [query, setQuery] = useState<Query>(EVERYTHING);

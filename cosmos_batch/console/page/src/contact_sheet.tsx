@@ -15,13 +15,13 @@ export function ContactSheet({ source, base }: { source: Source; base: string })
   const { value: state } = usePolled(
     base,
     () => source.state(),
-    (found) => (found.done ? null : READING),
+    (latest) => (latest.done ? null : READING),
   );
   const version = state?.version;
   useEffect(() => {
     const abort = new AbortController();
     source.rows({ ...EVERYTHING, sort: "name" }, 0, CELLS, abort.signal).then(
-      (found) => setRows(found.rows),
+      (answer) => setRows(answer.rows),
       (caught: unknown) => {
         if (!abort.signal.aborted) setProblem(messageOf(caught));
       },

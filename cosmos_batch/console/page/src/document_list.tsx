@@ -10,7 +10,7 @@ import type { Query } from "./types";
 const ROW_HEIGHT = 104; // pixels, as in style.css
 
 // How many documents a query finds.
-export interface Found {
+export interface ResultSize {
   total: number;
   // False while only the first rows are known, and `total` is a lower limit.
   exact: boolean;
@@ -25,12 +25,12 @@ interface DocumentListProps {
   onMark: (id: number) => void;
   // Where the person has scrolled to, in pixels, kept while an item is open.
   offsetRef: RefObject<number>;
-  onFound: (found: Found) => void;
+  onSize: (size: ResultSize) => void;
 }
 
 // The documents that a query finds, of which only those in view are in the page.
 export const DocumentList = memo(function DocumentList(props: DocumentListProps) {
-  const { source, base, query, version, marked, onMark, offsetRef, onFound } = props;
+  const { source, base, query, version, marked, onMark, offsetRef, onSize } = props;
   const list = useRef<HTMLDivElement>(null);
   const [total, setTotal] = useState(0);
   const [active, setActive] = useState(0);
@@ -45,8 +45,8 @@ export const DocumentList = memo(function DocumentList(props: DocumentListProps)
   const rows = useRows(source, query, version, items[0]?.index ?? 0, items.at(-1)?.index ?? 0);
   useEffect(() => {
     setTotal(rows.total ?? 0);
-    if (rows.total !== null) onFound({ total: rows.total, exact: rows.exact });
-  }, [rows.total, rows.exact, onFound]);
+    if (rows.total !== null) onSize({ total: rows.total, exact: rows.exact });
+  }, [rows.total, rows.exact, onSize]);
   const shown = useRef(query);
   useEffect(() => {
     if (shown.current === query) return;

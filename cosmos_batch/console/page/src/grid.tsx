@@ -1,6 +1,6 @@
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { type ReactNode, type RefObject, useCallback, useState } from "react";
-import { DocumentList, type Found } from "./document_list";
+import { DocumentList, type ResultSize } from "./document_list";
 import { Filters } from "./filters";
 import { count } from "./format";
 import { changed, Chosen, type Marked, NOTHING, numberOf, selectionOf } from "./selection";
@@ -19,7 +19,7 @@ interface GridProps {
 
 // The documents of a collection, with what they can be filtered by and what can be done with those that are chosen.
 export function Grid({ source, base, state, query, setQuery, offsetRef, onRetry }: GridProps) {
-  const [found, setFound] = useState<Found | null>(null);
+  const [size, setSize] = useState<ResultSize | null>(null);
   const [marked, setMarked] = useState<Marked>(NOTHING);
   const search = useCallback(
     (next: Query) => {
@@ -32,11 +32,11 @@ export function Grid({ source, base, state, query, setQuery, offsetRef, onRetry 
   return (
     <div className="grid">
       <Filters query={query} state={state} onChange={search} />
-      <Summary state={state} found={found}>
+      <Summary state={state} size={size}>
         {source.exports && (
           <Chosen
-            count={numberOf(marked, found?.total ?? 0)}
-            total={found?.total ?? 0}
+            count={numberOf(marked, size?.total ?? 0)}
+            total={size?.total ?? 0}
             selection={() => selectionOf(marked, query)}
             onAll={() => setMarked({ all: true, items: new Set() })}
             onClear={() => setMarked(NOTHING)}
@@ -53,19 +53,19 @@ export function Grid({ source, base, state, query, setQuery, offsetRef, onRetry 
         marked={marked}
         onMark={mark}
         offsetRef={offsetRef}
-        onFound={setFound}
+        onSize={setSize}
       />
     </div>
   );
 }
 
-function Summary({ state, found, children }: { state: State; found: Found | null; children: ReactNode }) {
+function Summary({ state, size, children }: { state: State; size: ResultSize | null; children: ReactNode }) {
   return (
     <div className="summary">
-      <span role="status">{found && `${found.exact ? "" : "more than "}${count(found.total, "document")}`}</span>
+      <span role="status">{size && `${size.exact ? "" : "more than "}${count(size.total, "document")}`}</span>
       {!state.done && (
         <StatusIndicator type="in-progress">
-          Reading: {state.lookedAt.toLocaleString("en")} of {count(state.found, "file")}
+          Reading: {state.readFiles.toLocaleString("en")} of {count(state.jsonFiles, "file")}
         </StatusIndicator>
       )}
       {state.done && state.documents === 0 && (

@@ -48,7 +48,7 @@ const home = (base: string) => (base === "#" ? "#/" : base);
 
 function Item({ source, detail }: { source: Source; detail: Detail }) {
   const { row } = detail;
-  const asked = inputOf(detail.document);
+  const input = inputOf(detail.document);
   return (
     <>
       <Header variant="h1" description={[row.item ? "" : detail.path, moment(row.timestamp)].filter(Boolean).join(" · ")}>
@@ -67,8 +67,8 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
       {source.log && (
         <div className="actions-of-item">
           <ItemLog url={source.log(row.id)} />
-          {asked && (
-            <a href={`#/new?${new URLSearchParams({ source: asked, prompt: detail.prompt, task: detail.task })}`}>
+          {input && (
+            <a href={`#/new?${new URLSearchParams({ source: input, prompt: detail.prompt, task: detail.task })}`}>
               Ask again with another prompt or model
             </a>
           )}
@@ -176,7 +176,7 @@ export function roleOf(media: Media): string {
 }
 
 function describe(media: Media): string {
-  if (!media.found) return `${media.name} (not here)`;
+  if (!media.present) return `${media.name} (not here)`;
   const parts = [media.name];
   if (media.width) parts.push(`${media.width} × ${media.height}`);
   if (media.codec) parts.push(media.codec);

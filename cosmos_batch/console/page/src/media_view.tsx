@@ -10,7 +10,7 @@ import type { Detail, Media } from "./types";
 
 // The media of a document: one of them large, and below it what happens when.
 export function MediaView({ source, detail }: { source: Source; detail: Detail }) {
-  const shown = detail.media.flatMap((media, number) => (media.found && media.medium ? [{ media, number }] : []));
+  const shown = detail.media.flatMap((media, number) => (media.present && media.medium ? [{ media, number }] : []));
   const [chosen, setChosen] = useState(shown[0]?.number ?? -1);
   const [time, setTime] = useState(0);
   const [length, setLength] = useState(0);
@@ -68,7 +68,7 @@ function Trouble({ media }: { media: Media }) {
       </Alert>
     );
   }
-  if (media.found) return null;
+  if (media.present) return null;
   return (
     <Alert type="info">
       <span className="spoken">{media.name}</span> is not here, so it cannot be shown.

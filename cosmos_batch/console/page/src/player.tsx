@@ -94,7 +94,7 @@ function Video({ ref, url, poster, name, offset, marks, onTime, onLength, onRefu
   }, [url, offset, onTime]);
   return (
     <div className="stage">
-      {/* The clips have no captions: what is said about them is in the answer. */}
+      {/* The clips have no captions: what there is about them is in the answer. */}
       <video
         ref={video}
         src={url}

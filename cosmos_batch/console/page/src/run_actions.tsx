@@ -19,7 +19,7 @@ const LABELS: Record<Action, string> = { cancel: "Cancel the run", resume: "Resu
 
 // What can be done with a run now. Each is confirmed first, because it stops work or costs something.
 export function RunActions({ overview, onCancel, onResume, onRetry }: RunActionsProps) {
-  const [asked, setAsked] = useState<Action | null>(null);
+  const [pending, setPending] = useState<Action | null>(null);
   const [budget, setBudget] = useState("");
   const [busy, setBusy] = useState(false);
   const { run } = overview;
@@ -28,43 +28,43 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
     const maxDollars = Number(budget) > 0 ? Number(budget) : null;
     await { cancel: onCancel, resume: () => onResume(maxDollars), retry: onRetry }[action]();
     setBusy(false);
-    setAsked(null);
+    setPending(null);
   };
   return (
     <div className="actions">
       {overview.actions.map((action) => (
-        <Button key={action} onClick={() => setAsked(action)}>
+        <Button key={action} onClick={() => setPending(action)}>
           {LABELS[action]}
         </Button>
       ))}
-      {asked && (
+      {pending && (
         <Modal
           visible
-          header={LABELS[asked]}
+          header={LABELS[pending]}
           closeAriaLabel="Close"
-          onDismiss={() => setAsked(null)}
+          onDismiss={() => setPending(null)}
           footer={
             <Box float="right">
               <SpaceBetween direction="horizontal" size="xs">
-                <Button variant="link" onClick={() => setAsked(null)}>
+                <Button variant="link" onClick={() => setPending(null)}>
                   Back
                 </Button>
-                <Button variant="primary" loading={busy} onClick={() => void perform(asked)}>
-                  {LABELS[asked]}
+                <Button variant="primary" loading={busy} onClick={() => void perform(pending)}>
+                  {LABELS[pending]}
                 </Button>
               </SpaceBetween>
             </Box>
           }
         >
-          {asked === "cancel" && (
+          {pending === "cancel" && (
             <p>What waits is not asked, and what is under way is dropped. Answers stay, and the run can be resumed.</p>
           )}
-          {asked === "retry" && (
+          {pending === "retry" && (
             <p>
               A new run asks again about {count(run.failed + run.cancelled, "item")}, at about the cost of before.
             </p>
           )}
-          {asked === "resume" && (
+          {pending === "resume" && (
             <FormField label="Another budget in dollars" description="Empty: the budget of the run stays.">
               <Input type="number" inputMode="decimal" value={budget} onChange={({ detail }) => setBudget(detail.value)} />
             </FormField>

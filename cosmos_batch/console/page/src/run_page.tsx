@@ -28,7 +28,7 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
   const overview = usePolled<RunOverview>(
     run,
     () => ask(url),
-    (found) => (found.run.over ? QUIET : GOING_ON),
+    (latest) => (latest.run.over ? QUIET : GOING_ON),
   );
   const { value, error } = overview;
   const { problem, perform } = useAction();

@@ -17,7 +17,7 @@ export function RunsPage({ onTitle }: { onTitle: (title: string) => void }) {
   const { value, error } = usePolled<RunList>(
     `runs ${limit}`,
     () => ask(`/api/runs?limit=${limit}`),
-    (found) => (found.runs.some((run) => !run.over) ? GOING_ON : QUIET),
+    (latest) => (latest.runs.some((run) => !run.over) ? GOING_ON : QUIET),
   );
   useEffect(() => onTitle(""), [onTitle]);
   return (

@@ -44,9 +44,9 @@ interface ChosenProps {
 export function Chosen({ count, total, selection, onAll, onClear, exports, onRetry }: ChosenProps) {
   const { busy, problem, perform } = useAction();
   const save = async (media: boolean) => {
-    const made = await exports({ selection: selection(), media });
+    const archive = await exports({ selection: selection(), media });
     const link = document.createElement("a");
-    link.href = made.url;
+    link.href = archive.url;
     link.download = "";
     link.click();
   };

@@ -32,8 +32,8 @@ export function viewOf(name: string): Source {
 }
 
 function parameters(query: Query, offset: number, limit: number): URLSearchParams {
-  const given = Object.entries(query).filter(([, value]) => value !== null);
-  const values = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  const chosen = Object.entries(query).filter(([, value]) => value !== null);
+  const values = new URLSearchParams(chosen.map(([name, value]) => [name, String(value)]));
   values.set("offset", String(offset));
   values.set("limit", String(limit));
   return values;
@@ -44,7 +44,7 @@ interface Exported {
   rows: Row[];
   texts: string[];
   chunk: number;
-  details(found: Detail[]): void;
+  details(chunk: Detail[]): void;
 }
 
 declare global {
@@ -55,13 +55,13 @@ declare global {
 
 export function exported(data: Exported): Source {
   const details = new Map<number, Detail>();
-  data.details = (found) => found.forEach((detail) => details.set(detail.row.id, detail));
+  data.details = (chunk) => chunk.forEach((detail) => details.set(detail.row.id, detail));
   return {
     state: () => Promise.resolve(data.state),
     rows: (query, offset, limit) => {
-      const found = select(data, query);
-      const rows = found.slice(offset, offset + limit);
-      return Promise.resolve({ total: found.length, exact: true, version: 0, rows });
+      const matching = select(data, query);
+      const rows = matching.slice(offset, offset + limit);
+      return Promise.resolve({ total: matching.length, exact: true, version: 0, rows });
     },
     detail: async (id) => {
       if (!details.has(id)) await load(`data/details-${Math.floor((id - 1) / data.chunk)}.js`);
@@ -87,7 +87,7 @@ function load(path: string): Promise<void> {
 
 function select(data: Exported, query: Query): Row[] {
   const words = query.search.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = data.rows.filter(
+  const matching = data.rows.filter(
     (row, number) =>
       (!query.status || (row.kind === "error") === (query.status === "failed")) &&
       (!query.errorCode || row.errorCode === query.errorCode) &&
@@ -97,7 +97,7 @@ function select(data: Exported, query: Query): Row[] {
       within(row.score, query.minScore, query.maxScore) &&
       words.every((word) => data.texts[number]?.includes(word)),
   );
-  return found.sort(ORDERS[query.sort]);
+  return matching.sort(ORDERS[query.sort]);
 }
 
 function within(value: number | null, least: number | null, most: number | null): boolean {

@@ -65,8 +65,8 @@ export interface Facet {
 
 export interface State {
   title: string;
-  found: number;
-  lookedAt: number;
+  jsonFiles: number;
+  readFiles: number;
   documents: number;
   version: number;
   done: boolean;
@@ -207,7 +207,7 @@ export interface EventMark {
 export interface Media {
   role: string;
   name: string;
-  found: boolean;
+  present: boolean;
   medium: "video" | "image" | null;
   width: number;
   height: number;
