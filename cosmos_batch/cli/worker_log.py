@@ -12,8 +12,13 @@ from cosmos_batch.cli.job_snapshot import log_stream
 _SHOWN_APART = ("time", "level", "logger", "message", "error", "code", "frames", "cause")
 
 
-def worker_events(deployment: Deployment, worker: str) -> Iterator[dict[str, Any]]:
-    """Yield the log events of a worker, which is a Batch job. Raises CliError where its log is not there any more."""
+def worker_events(
+    deployment: Deployment, worker: str, begin: datetime | None = None, end: datetime | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the log events of a worker, which is a Batch job, in pages: all, or those between two times.
+
+    Raises CliError where its log is not there any more.
+    """
     jobs: list[dict[str, Any]] = deployment.clients("batch").describe_jobs(jobs=[worker])["jobs"]
     stream = log_stream(deployment, jobs[0]) if jobs else None
     if stream is None:
@@ -22,12 +27,14 @@ def worker_events(deployment: Deployment, worker: str) -> Iterator[dict[str, Any
             "Look for its stream in CloudWatch Logs.",
         )
     logs = deployment.clients("logs")
+    times = {"startTime": begin, "endTime": end}
+    between = {name: round(time.timestamp() * 1000) for name, time in times.items() if time is not None}
     token: dict[str, str] = {}
     while True:
-        page = logs.get_log_events(**stream, startFromHead=True, **token)
+        page = logs.get_log_events(**stream, **between, startFromHead=True, **token)
         yield from page["events"]
         following = {"nextToken": page["nextForwardToken"]}
-        if following == token or not page["events"]:
+        if following == token:  # so the end is told; a page without events may have others after it
             return
         token = following
 

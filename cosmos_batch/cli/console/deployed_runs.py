@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -21,13 +22,16 @@ from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments, kept_run_ended
-from cosmos_batch.cli.worker_log import worker_events
+from cosmos_batch.cli.worker_log import readable_lines, worker_events
 from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
 from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
+from cosmos_batch.state import JobRow
 
-LOG_LINES = 2000  # how many of the last lines of an item's log are shown
+_LOG_EVENTS = 20_000  # of a worker's log that are read for an item, while whose time it served others too
+_LOG_LINES = 2000  # about an item that are shown
+_LOG_MARGIN = timedelta(minutes=1)  # before an item's attempt and after its end, in which its worker logs about it
 CANCELLED = Error(
     code="Cancelled",
     message="The run was stopped in the console.",
@@ -93,8 +97,7 @@ class DeployedRuns:
             row = deployment.jobs.get(job) if job else None
             if row is None or row.worker is None:
                 raise WrongCall("No worker has taken this item: it was refused before.", "Read its error.")
-            lines = (str(event["message"]) for event in worker_events(deployment, row.worker))
-            return [line for line in lines if job in line][-LOG_LINES:]
+            return list(islice(_lines_about(deployment, row, row.worker), _LOG_LINES))
 
     def form(self) -> NewRunForm:
         with refusals():
@@ -131,6 +134,21 @@ def _is_started(deployment: Deployment, run: str) -> bool:
     """Return whether the execution of a run was started and goes on, which has not written the run's row yet."""
     execution = read_execution(deployment, deployment.execution_arn(run))
     return execution is not None and execution.status == "RUNNING"
+
+
+def _lines_about(deployment: Deployment, row: JobRow, worker: str) -> Iterator[str]:
+    """Yield what a worker has logged about an item in its last attempt. Of the worker's log, only that time is read."""
+    begin, end = (_moment(row.stages.get(stage)) for stage in ("started", "committed"))
+    if begin and end and end < begin:
+        end = None  # that of an earlier attempt
+    events = worker_events(deployment, worker, begin and begin - _LOG_MARGIN, end and end + _LOG_MARGIN)
+    for event in islice(events, _LOG_EVENTS):
+        if row.job_id in str(event["message"]):
+            yield from readable_lines(event)
+
+
+def _moment(time: str | None) -> datetime | None:
+    return None if time is None else datetime.fromisoformat(time)
 
 
 @contextmanager

@@ -1,14 +1,19 @@
 """Runs on the console's page: the list, one of them while it goes on, and what a person does with it."""
 
-from itertools import count
+from datetime import UTC, datetime
+from itertools import count, repeat
+from types import SimpleNamespace
 
 import pytest
 
-from cosmos_batch.cli.console import live_run
+from cosmos_batch.cli.console import deployed_runs, live_run
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
 from cosmos_batch.contract.error import Error
-from cosmos_batch.state import PipelineRow
+from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Attempt, PipelineRow
 from tests.cli.commands.runs.conftest import put_row
 from tests.cli.conftest import FakeStepFunctions
 from tests.cli.console.conftest import OpenRun
@@ -126,6 +131,47 @@ def test_other_sites_cannot_act_on_runs(open_run: OpenRun, half: str, path: str)
         assert client.post(f"/api/runs/{path}", json={}, headers={"origin": origin}).status_code == 403
     del client.headers["origin"]
     assert client.post(f"/api/runs/{path}", json={}).status_code == 403
+
+
+def test_of_a_workers_log_the_time_of_the_item_is_read_alone(
+    open_run: OpenRun, deployment: Deployment, half: str, job: Job
+) -> None:
+    """Item `a` of the run is the job `item-a`. Its worker had logged for an hour before, and goes on for one more."""
+    deployment.jobs.create(job.model_copy(update={"job_id": "item-a"}))
+    deployment.jobs.open_attempt("item-a", Attempt(id="attempt", worker="batch-1", solo=False))
+    deployment.jobs.commit("item-a", "attempt", Result(job_id="item-a"))
+    moment = int(datetime.now(UTC).timestamp() * 1000)
+    lines = [
+        (-3_600_000, "item-a before"),
+        (0, '{"level": "INFO", "message": "decoded", "jobId": "item-a"}'),
+        (0, '{"level": "INFO", "message": "decoded", "jobId": "item-b"}'),
+        (3_600_000, "item-a after"),
+    ]
+    logs = deployment.clients("logs")
+    logs.create_log_group(logGroupName="/aws/batch/job")
+    logs.create_log_stream(logGroupName="/aws/batch/job", logStreamName="stream")
+    events = [{"timestamp": moment + shift, "message": message} for shift, message in lines]
+    logs.put_log_events(logGroupName="/aws/batch/job", logStreamName="stream", logEvents=events)
+    batch = SimpleNamespace(describe_jobs=lambda **_: {"jobs": [{"container": {"logStreamName": "stream"}}]})
+    clients = deployment.clients
+    object.__setattr__(deployment, "clients", lambda service: batch if service == "batch" else clients(service))
+    client = open_run(half)
+    item = next(row["id"] for row in client.get(f"/api/views/{half}/rows").json()["rows"] if row["item"] == "a")
+    [line] = client.get(f"/api/runs/{half}/items/{item}/log").json()["lines"]
+    assert line.endswith("INFO     decoded  jobId=item-a")
+
+
+def test_of_a_long_log_only_the_first_events_are_read(
+    deployment: Deployment, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = count()
+    events = ({"timestamp": 0, "message": f"item-a {next(read)}"} for _ in repeat(None))
+    monkeypatch.setattr(deployed_runs, "worker_events", lambda *_: events)
+    monkeypatch.setattr(deployed_runs, "_LOG_EVENTS", 5)
+    row = SimpleNamespace(job_id="item-a", worker="batch-1", stages={})
+    monkeypatch.setattr(type(deployment.jobs), "get", lambda *_: row)
+    shown = deployed_runs.DeployedRuns(RunDeployments(deployment)).log(half, "item-a")
+    assert len(shown) == 5 and next(read) == 5
 
 
 def test_a_run_that_is_gone(open_run: OpenRun) -> None:
