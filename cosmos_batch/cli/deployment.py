@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -47,6 +48,11 @@ class Deployment:
     def is_alive(self) -> bool:
         """Return whether a cloud stands behind it. Of a local cloud that was stopped, only what it left can be read."""
         return bool(self.state_machine_arn)
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it lies in a local cloud, where nothing costs anything."""
+        return urlsplit(self.clients("s3").meta.endpoint_url).hostname in ("localhost", "127.0.0.1")
 
     @property
     def jobs(self) -> Jobs:

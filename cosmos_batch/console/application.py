@@ -21,13 +21,15 @@ from cosmos_batch.contract.error import Failure
 
 def make_application(console: Console, session: Session) -> Starlette:
     """Return the ASGI application that serves the page and its data."""
-    home = json_response(Home(view=console.home, has_runs=console.backend is not None))
+    backend = console.backend
+    is_local = backend is not None and backend.is_local
+    home = json_response(Home(view=console.home, has_runs=backend is not None, is_local=is_local))
     routes = [
         *(Route(path, _page) for path in PAGE),
         Route(SESSION_PATH, session.begin, methods=["POST"]),
         Route("/api/home", lambda _: home),
         *ViewEndpoints(console).routes(),
-        *(_routes_of_runs(console, console.backend) if console.backend else []),
+        *(_routes_of_runs(console, backend) if backend else []),
     ]
     handlers = {HTTPException: _explain_status, Failure: _explain_failure, RefusalError: _explain_refusal}
     return Starlette(routes=routes, middleware=[Middleware(Guard, session=session)], exception_handlers=handlers)

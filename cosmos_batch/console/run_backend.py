@@ -15,6 +15,10 @@ class RefusalError(Exception):
 class RunBackend(Protocol):
     """The runs of a deployment. Every method raises RefusalError where it cannot do what it is asked for."""
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether they are those of a local cloud, which cost nothing."""
+
     def runs(self, limit: int) -> RunList:
         """Return the latest runs, the newest first."""
 

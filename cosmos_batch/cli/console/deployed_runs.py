@@ -47,6 +47,10 @@ class DeployedRuns:
         self._live = LiveRuns()
         self._new = None if deployments.cloud is None else RunPlanner(deployments.cloud)
 
+    @property
+    def is_local(self) -> bool:
+        return self._deployments.cloud is None or self._deployments.cloud.is_local
+
     def runs(self, limit: int) -> RunList:
         with refusals():
             listed = list(islice(self._deployments.list(), limit + 1))

@@ -23,7 +23,7 @@ from tests.support.run_objects import PIPELINE, answered, failed, put_run
 def test_all_runs_with_their_progress(open_run: OpenRun, deployment: Deployment, half: str) -> None:
     put_row(deployment, "later", "HELD", items=10)
     client = open_run("")
-    assert client.get("/api/home").json() == {"view": "", "hasRuns": True}
+    assert client.get("/api/home").json() == {"view": "", "hasRuns": True, "isLocal": False}
     found = {run["id"]: run for run in client.get("/api/runs").json()["runs"]}
     assert set(found) == {half, "later"}
     run = found[half]

@@ -7,6 +7,7 @@ import { ask, signIn, usePolled } from "./api";
 import { CollectionPage } from "./collection_page";
 import { ComparePage } from "./compare_page";
 import { NewPage } from "./new_page";
+import { IsLocal } from "./prices";
 import { RunPage } from "./run_page";
 import { RunsPage } from "./runs_page";
 import { type Source, viewOf } from "./source";
@@ -25,7 +26,9 @@ export function App() {
   if (!home.value) return <Frame title="">{home.error ? <Alert type="error">{home.error}</Alert> : <Waiting />}</Frame>;
   return (
     <Frame title={title} hasRuns={home.value.hasRuns}>
-      <Page home={home.value} setTitle={setTitle} />
+      <IsLocal value={home.value.isLocal}>
+        <Page home={home.value} setTitle={setTitle} />
+      </IsLocal>
     </Frame>
   );
 }

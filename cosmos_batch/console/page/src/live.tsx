@@ -1,9 +1,11 @@
 import Alert from "@cloudscape-design/components/alert";
-import { dollars, longDuration, utc } from "./format";
+import { longDuration, utc } from "./format";
+import { useSpent } from "./prices";
 import type { RunActivity, RunLine } from "./types";
 
 // What happens in a run at this moment.
 export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
+  const spent = useSpent();
   return (
     <section aria-label="Live" className="live">
       {live.blockers.map((blocker) => (
@@ -14,7 +16,7 @@ export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
         </Alert>
       ))}
       <div className="rate" role="status">
-        {speed(live, run)}
+        {speed(live, run, spent(run.dollars))}
         {live.waits.map((wait) => (
           <span key={wait}>{wait}</span>
         ))}
@@ -32,7 +34,7 @@ export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
   );
 }
 
-function speed(live: RunActivity, run: RunLine) {
+function speed(live: RunActivity, run: RunLine, cost: string) {
   if (!live.itemsPerSecond) return <span>No item has ended yet.</span>;
   const rate =
     live.itemsPerSecond >= 0.5
@@ -42,7 +44,7 @@ function speed(live: RunActivity, run: RunLine) {
   return (
     <span>
       {rate}
-      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours, {dollars(run.dollars)} so far.
+      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours; cost so far: {cost}.
     </span>
   );
 }

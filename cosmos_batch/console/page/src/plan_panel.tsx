@@ -1,11 +1,14 @@
 import Alert from "@cloudscape-design/components/alert";
 import Button from "@cloudscape-design/components/button";
 import CopyToClipboard from "@cloudscape-design/components/copy-to-clipboard";
+import { useContext } from "react";
 import { count, dollars } from "./format";
+import { IsLocal } from "./prices";
 import type { PlanShown } from "./types";
 
 // What the run would take and cost, the command that does the same, and its start.
 export function PlanPanel({ plan, busy, onStart }: { plan: PlanShown; busy: boolean; onStart: () => void }) {
+  const isLocal = useContext(IsLocal);
   return (
     <section aria-label="Plan" className="plan">
       <pre className="document" tabIndex={0} aria-label="Plan of the run">
@@ -25,7 +28,7 @@ export function PlanPanel({ plan, busy, onStart }: { plan: PlanShown; busy: bool
         copyErrorText="It could not be copied"
       />
       <Button variant="primary" loading={busy} onClick={onStart}>
-        Start {count(plan.items, "item")} for about {dollars(plan.dollars)}
+        Start {count(plan.items, "item")} {isLocal ? "at no cost on this local cloud" : `for about ${dollars(plan.dollars)}`}
       </Button>
     </section>
   );

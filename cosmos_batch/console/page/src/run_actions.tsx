@@ -4,8 +4,9 @@ import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
 import Modal from "@cloudscape-design/components/modal";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import { useState } from "react";
+import { useContext, useState } from "react";
 import { count } from "./format";
+import { IsLocal } from "./prices";
 import type { Action, RunOverview } from "./types";
 
 interface RunActionsProps {
@@ -23,6 +24,7 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
   const [budget, setBudget] = useState("");
   const [busy, setBusy] = useState(false);
   const { run } = overview;
+  const isLocal = useContext(IsLocal);
   const perform = async (action: Action) => {
     setBusy(true);
     const maxDollars = Number(budget) > 0 ? Number(budget) : null;
@@ -61,7 +63,8 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
           )}
           {pending === "retry" && (
             <p>
-              A new run asks again about {count(run.failed + run.cancelled, "item")}, at about the cost of before.
+              A new run asks again about {count(run.failed + run.cancelled, "item")},{" "}
+              {isLocal ? "at no cost on this local cloud" : "at about the cost of before"}.
             </p>
           )}
           {pending === "resume" && (

@@ -1,9 +1,10 @@
 import Alert from "@cloudscape-design/components/alert";
 import Button from "@cloudscape-design/components/button";
-import { useEffect, useState } from "react";
+import { useContext, useEffect, useState } from "react";
 import { ask, usePolled } from "./api";
 import { Waiting } from "./app";
 import { dollars, utc } from "./format";
+import { IsLocal } from "./prices";
 import { ProgressStrip, StateBadge } from "./run_state";
 import type { RunLine, RunList } from "./types";
 
@@ -14,6 +15,7 @@ const QUIET = 15000;
 // All runs of the deployment.
 export function RunsPage({ onTitle }: { onTitle: (title: string) => void }) {
   const [limit, setLimit] = useState(PAGE);
+  const isLocal = useContext(IsLocal);
   const { value, error } = usePolled<RunList>(
     `runs ${limit}`,
     () => ask(`/api/runs?limit=${limit}`),
@@ -38,7 +40,7 @@ export function RunsPage({ onTitle }: { onTitle: (title: string) => void }) {
               <th scope="col">State</th>
               <th scope="col">Progress</th>
               <th scope="col">Failed</th>
-              <th scope="col">Cost</th>
+              <th scope="col">{isLocal ? "Cost on AWS" : "Cost"}</th>
               <th scope="col">Started</th>
               <th scope="col">Inputs</th>
             </tr>

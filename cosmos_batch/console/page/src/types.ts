@@ -94,6 +94,7 @@ export interface FailureGroup {
 export interface Home {
   view: string;
   hasRuns: boolean;
+  isLocal: boolean;
 }
 
 // Documents that a person has chosen: by their numbers, or all that a query finds.
