@@ -1,10 +1,12 @@
 """Files that a person drops on the page: they are kept in a folder of the console until they are uploaded to S3."""
 
+import hashlib
 import re
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,53 +15,71 @@ from cosmos_batch.contract.error import Failure
 
 _NAME_LIMIT = 255  # bytes of a file's name
 _FREE = 1 << 30  # bytes that stay free on the disk
-_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class DroppedFolder:
+    """The files that were dropped for one run or one parameter, with the SHA-256 digests of their contents."""
+
+    path: Path
+    digests: Mapping[Path, str]
+
+    def only_file(self) -> Path:
+        """Return the path of the one file. Raises Failure where there is none, or more than one."""
+        if len(self.digests) != 1:
+            count = len(self.digests)
+            raise Failure("InvalidInput", f"A parameter takes one file, not {count}.", "Drop the one file again.")
+        return next(iter(self.digests))
 
 
 class DroppedFiles:
-    """Folders of files, each for one run."""
+    """Folders of files, each for one run or one parameter of it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
+        self._digests: dict[str, dict[Path, str]] = {}  # of the files in each folder that were written to their ends
 
     async def add(self, folder: str | None, name: str, content: AsyncIterator[bytes]) -> Dropped:
         """Write a file into a folder, which is new if there is none. Raises Failure for a name that is none.
 
-        A further file of the same name is written beside the first, with a number in its name.
+        A further file of the same name is written beside the first, with a number in its name. If one of them has the
+        same content, it is not kept: a file that was dropped twice is asked about once.
         """
         _check_name(name)
-        place = self.path(folder) if folder else self._folder / secrets.token_hex(8)
-        place.mkdir(exist_ok=True)
-        file = _new_file(place, name)
+        place = self.folder(folder).path if folder else self._new_folder()
+        file, namesakes = _new_file(place, name)
+        digest = hashlib.sha256()
         try:
             with file:
                 async for part in content:
                     self._refuse_full_disk(len(part))
+                    digest.update(part)
                     file.write(part)
         except BaseException:
             Path(file.name).unlink()
             raise
-        files = [path.stat().st_size for path in place.iterdir()]
-        return Dropped(folder=place.name, files=len(files), bytes=sum(files))
+        digests = self._digests[place.name]
+        is_new = digest.hexdigest() not in [digests.get(path) for path in namesakes]
+        if is_new:
+            digests[Path(file.name)] = digest.hexdigest()
+        else:
+            Path(file.name).unlink()
+        sizes = [path.stat().st_size for path in digests]
+        return Dropped(folder=place.name, files=len(sizes), bytes=sum(sizes), is_new=is_new)
 
-    def path(self, folder: str) -> Path:
-        """Return the path of a folder. Raises Failure where there is none."""
-        path = self._folder / folder
-        if not _ID.fullmatch(folder) or not path.is_dir():
+    def folder(self, name: str) -> DroppedFolder:
+        """Return a folder. Raises Failure where there is none."""
+        path = self._folder / name
+        if name not in self._digests or not path.is_dir():
             raise Failure("InvalidInput", "The dropped files are gone.", "Drop them again.")
+        return DroppedFolder(path, dict(self._digests[name]))
+
+    def _new_folder(self) -> Path:
+        path = self._folder / secrets.token_hex(8)
+        path.mkdir()
+        self._digests[path.name] = {}
         return path
-
-    def only_file(self, folder: str) -> Path:
-        """Return the path of the one file of a folder. Raises Failure where there is none, or more than one."""
-        files = list(self.path(folder).iterdir())
-        if len(files) != 1:
-            raise Failure("InvalidInput", f"A parameter takes one file, not {len(files)}.", "Drop the one file again.")
-        return files[0]
-
-    def remove(self, folder: str) -> None:
-        """Remove the files of a folder."""
-        shutil.rmtree(self.path(folder))
 
     def _refuse_full_disk(self, size: int) -> None:
         if shutil.disk_usage(self._folder).free - size < _FREE:
@@ -76,12 +96,17 @@ def _check_name(name: str) -> None:
         raise Failure("InvalidInput", f"{name!r} is no name of a file.", "Rename the file, and drop it again.")
 
 
-def _new_file(folder: Path, name: str) -> BinaryIO:
-    """Open a new file for writing: `clip-2.mp4` where there is a `clip.mp4`. Raises Failure if that is too long."""
+def _new_file(folder: Path, name: str) -> tuple[BinaryIO, list[Path]]:
+    """Open a new file for writing: `clip-2.mp4` where there is a `clip.mp4`, which is returned too.
+
+    Raises Failure if the name is too long.
+    """
+    namesakes: list[Path] = []
     number, new = 1, name
     while True:
         _check_name(new)
         with suppress(FileExistsError):
-            return (folder / new).open("xb")
+            return (folder / new).open("xb"), namesakes
+        namesakes.append(folder / new)
         number += 1
         new = f"{Path(name).stem}-{number}{Path(name).suffix}"

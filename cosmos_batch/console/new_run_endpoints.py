@@ -25,6 +25,7 @@ class NewRunEndpoints:
         """Return the routes of all endpoints."""
         return [
             Route("/api/new", self.form),
+            Route("/api/prefix", self.prefix),
             Route("/api/dropped", self.drop, methods=["POST"]),
             Route("/api/plans", self.plan, methods=["POST"]),
             Route("/api/plans/{plan}/start", self.start, methods=["POST"]),
@@ -32,6 +33,9 @@ class NewRunEndpoints:
 
     def form(self, _: Request) -> Response:
         return json_response(self._backend.form())
+
+    def prefix(self, request: Request) -> Response:
+        return json_response(self._backend.prefix(request.query_params.get("uri", "")))
 
     async def drop(self, request: Request) -> Response:
         """Take a file, whose name comes with the URL and whose content is the body."""
@@ -44,8 +48,8 @@ class NewRunEndpoints:
     async def plan(self, request: Request) -> Response:
         new_run = await read_body(request, NewRun)
         kept = self._console.dropped
-        folder = None if new_run.dropped is None else kept.path(new_run.dropped)
-        files = {name: kept.only_file(dropped) for name, dropped in new_run.parameter_files.items()}
+        folder = None if new_run.dropped is None else kept.folder(new_run.dropped)
+        files = {name: kept.folder(dropped) for name, dropped in new_run.parameter_files.items()}
         return json_response(await to_thread.run_sync(self._backend.plan, new_run, folder, files))
 
     async def start(self, request: Request) -> Response:

@@ -44,6 +44,15 @@ class NewRunForm(Model):
     roots: list[str] = Field(description="S3 prefixes below which files may lie")
 
 
+class Prefix(Model):
+    """What lies directly in a prefix of S3, as its first page lists it."""
+
+    uri: str
+    prefixes: list[str] = Field(description="URIs, each with a slash at its end")
+    files: int = Field(description="Videos and images")
+    has_more: bool = Field(description="Whether there is more than the first page")
+
+
 class NewRun(Model):
     """A run as it is asked for on the page."""
 
@@ -80,3 +89,4 @@ class Dropped(Model):
     folder: str
     files: int
     bytes: int
+    is_new: bool = Field(description="Whether the last file was kept: not if its name and content were there already")

@@ -1,10 +1,10 @@
 """What the console asks of a deployment about its runs. `cosmos_batch.cli.console` answers with the commands' code."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal, Protocol
 
-from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
+from cosmos_batch.console.dropped_files import DroppedFolder
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown, Prefix
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 
 
@@ -43,10 +43,15 @@ class RunBackend(Protocol):
     def form(self) -> NewRunForm:
         """Return what a new run can be made of."""
 
-    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
-        """Return what a run over S3 URIs and the files of a folder would take and cost.
+    def prefix(self, uri: str) -> Prefix:
+        """Return what lies in a prefix below which files may lie."""
 
-        `parameter_files` are files of this machine, by the paths of the parameters that name them.
+    def plan(
+        self, new_run: NewRun, dropped: DroppedFolder | None, parameter_files: Mapping[str, DroppedFolder]
+    ) -> PlanShown:
+        """Return what a run over S3 URIs and dropped files would take and cost.
+
+        `parameter_files` have one file each, by the paths of the parameters that name them.
         """
 
     def start(self, plan: str) -> Started:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
-from pathlib import Path
 
 import click
 
@@ -23,7 +22,8 @@ from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snap
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments, kept_run_ended
 from cosmos_batch.cli.worker_log import readable_lines, worker_events
-from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
+from cosmos_batch.console.dropped_files import DroppedFolder
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown, Prefix
 from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
@@ -107,7 +107,13 @@ class DeployedRuns:
         with refusals():
             return self._planner().form()
 
-    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
+    def prefix(self, uri: str) -> Prefix:
+        with refusals():
+            return self._planner().prefix(uri)
+
+    def plan(
+        self, new_run: NewRun, dropped: DroppedFolder | None, parameter_files: Mapping[str, DroppedFolder]
+    ) -> PlanShown:
         with refusals():
             return self._planner().plan(new_run, dropped, parameter_files)
 

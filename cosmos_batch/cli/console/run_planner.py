@@ -1,5 +1,6 @@
 """Plans and starts runs that a person asks for on the console's page, with the code of `cosmos-batch runs start`."""
 
+import hashlib
 import json
 import secrets
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.cli.commands.runs.start import command
 from cosmos_batch.cli.console.run_form import form_fields, run_form
@@ -26,9 +28,12 @@ from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.run_request import read_run_spec
-from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown
+from cosmos_batch.cli.runs.s3_inputs import first_page
+from cosmos_batch.console.dropped_files import DroppedFolder
+from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown, Prefix
 from cosmos_batch.console.run_records import Started
 from cosmos_batch.contract.parameters import NAMES, Parameters
+from cosmos_batch.contract.s3 import S3Location, allowed
 
 _SETTABLE = {"task", *(field.name for field in form_fields(Parameters))}
 _OF_COMMAND = ("yes", "follow", "as_json", "quiet", "verbose")  # options of `runs start` that say nothing of the run
@@ -39,7 +44,7 @@ class _Plan:
     """A run that can be started, the folder of its dropped files, and the uploads of files that parameters name."""
 
     planned: PlannedRun
-    dropped: Path | None
+    dropped: DroppedFolder | None
     files: LocalUploads
 
     def close(self) -> None:
@@ -59,8 +64,24 @@ class RunPlanner:
         """Return what a run of this deployment can be made of."""
         return run_form(self._deployment)
 
-    def plan(self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path]) -> PlanShown:
-        """Plan a run over S3 URIs and the files of a folder. Raises WrongCall, or Failure."""
+    def prefix(self, uri: str) -> Prefix:
+        """Return what lies in a prefix. Raises WrongCall for one where no files may lie, CliError where S3 refuses."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        folder = S3Location(bucket, key)
+        if not uri.startswith("s3://") or not allowed(folder, self._deployment.asset_roots):
+            raise WrongCall(f"{uri} is no prefix of this deployment.", "Choose one of those that the page shows.")
+        page = first_page(self._deployment.clients("s3"), folder)
+        return Prefix(
+            uri=uri,
+            prefixes=[S3Location(bucket, one["Prefix"]).uri for one in page.get("CommonPrefixes", [])],
+            files=sum(extension(one["Key"]) in EXTENSIONS for one in page.get("Contents", [])),
+            has_more=page["IsTruncated"],
+        )
+
+    def plan(
+        self, new_run: NewRun, dropped: DroppedFolder | None, parameter_files: Mapping[str, DroppedFolder]
+    ) -> PlanShown:
+        """Plan a run over S3 URIs and dropped files. Raises WrongCall, or Failure."""
         with ExitStack() as opened:
             plan, shown = self._make_plan(new_run, dropped, parameter_files, opened)
             with self._lock:
@@ -71,20 +92,25 @@ class RunPlanner:
         return shown
 
     def _make_plan(
-        self, new_run: NewRun, dropped: Path | None, parameter_files: Mapping[str, Path], opened: ExitStack
+        self,
+        new_run: NewRun,
+        dropped: DroppedFolder | None,
+        parameter_files: Mapping[str, DroppedFolder],
+        opened: ExitStack,
     ) -> tuple[_Plan, PlanShown]:
         """Return a plan, and what the page shows of it. What it keeps on this machine's disk is noted in `opened`."""
-        files = LocalUploads(self._deployment.clients("s3"), self._deployment.asset_roots)
+        digests = {path: digest for folder in parameter_files.values() for path, digest in folder.digests.items()}
+        files = LocalUploads(self._deployment.clients("s3"), self._deployment.asset_roots, digests)
         opened.callback(files.close)
-        places = {name: _place(files, path) for name, path in parameter_files.items()}
+        named = {name: folder.only_file() for name, folder in parameter_files.items()}
+        places = {name: _place(files, path) for name, path in named.items()}
         arguments = _arguments(new_run.model_copy(update={"parameters": _with_files(new_run.parameters, places)}))
-        sources = [*_checked_sources(new_run.sources), *([str(dropped)] if dropped else [])]
+        sources = [*_checked_sources(new_run.sources), *([str(dropped.path)] if dropped else [])]
         options = dict(command.make_context("start", [*arguments, "--", *sources]).params)
         for name in _OF_COMMAND:
             options.pop(name, None)
-        origin = " ".join([*new_run.sources, *_names(dropped)])
-        spec = read_run_spec(self._deployment, options.pop("sources"), options, origin)
-        planned = plan_run(self._deployment, spec, to_come=places.values())
+        spec = read_run_spec(self._deployment, options.pop("sources"), options, _origin(new_run.sources, dropped))
+        planned = plan_run(self._deployment, spec, places.values(), dropped.digests if dropped else None)
         opened.callback(planned.close)
         planned.refuse_over_budget()
         findings = check_up(self._deployment, planned.request.pipelines)
@@ -93,9 +119,7 @@ class RunPlanner:
             lines=list(plan_lines(planned.request.id, planned.estimate)),
             dollars=planned.estimate.dollars,
             items=planned.estimate.items,
-            command=_typed(
-                arguments, new_run.sources, dropped, {parameter_files[name]: places[name] for name in places}
-            ),
+            command=_typed(arguments, new_run.sources, dropped, {named[name]: places[name] for name in places}),
             findings=[line for one in findings if one.verdict != Verdict.OK for line in finding_lines(one)],
         )
         return _Plan(planned, dropped, files), shown
@@ -115,7 +139,7 @@ class RunPlanner:
             kept.close()
         begin_run(self._deployment, run)
         if kept.dropped is not None:
-            shutil.rmtree(kept.dropped, ignore_errors=True)
+            shutil.rmtree(kept.dropped.path, ignore_errors=True)
         return Started(run=run, items=kept.planned.estimate.items)
 
 
@@ -172,15 +196,27 @@ def _argument(name: str, value: object) -> str:
     return f"{option}={value}"
 
 
-def _typed(arguments: list[str], sources: list[str], dropped: Path | None, copied: Mapping[Path, str]) -> str:
+def _origin(sources: list[str], dropped: DroppedFolder | None) -> str:
+    """Return the names of a run's inputs for people, with a digest of what was dropped.
+
+    By it, the plan knows which earlier run has asked about the same inputs; another file may have the same name.
+    """
+    if dropped is None:
+        return " ".join(sources)
+    contents = sorted((path.name, digest) for path, digest in dropped.digests.items())
+    digest = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
+    return f"{' '.join([*sources, *_names(dropped)])} (contents {digest[:12]})"
+
+
+def _typed(arguments: list[str], sources: list[str], dropped: DroppedFolder | None, copied: Mapping[Path, str]) -> str:
     """Return the commands as a person would type them, with the names of dropped files alone."""
     start = ["cosmos-batch", "runs", "start", *arguments, *sources, *map(_as_file, _names(dropped))]
     copies = [["aws", "s3", "cp", _as_file(path.name), uri] for path, uri in copied.items()]
     return " && ".join(map(shlex.join, [*copies, start]))
 
 
-def _names(dropped: Path | None) -> list[str]:
-    return sorted(path.name for path in dropped.iterdir()) if dropped else []
+def _names(dropped: DroppedFolder | None) -> list[str]:
+    return sorted(path.name for path in dropped.digests) if dropped else []
 
 
 def _as_file(name: str) -> str:

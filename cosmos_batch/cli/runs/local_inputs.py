@@ -2,7 +2,8 @@
 
 A folder of this machine has one place in S3, so that the same run started again finds its files there. A file is
 uploaded where S3 has none of its size, or an older one: the rule of `aws s3 sync`, with the time of the last change of
-the file or of its name.
+the file or of its name. A file whose digest is known has a place of its own, by its content and name: wherever it lies
+on this machine, it is uploaded once, and an earlier answer about it is found again.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,9 +101,11 @@ def _s3_order(named: tuple[str, Path]) -> bytes:
 class LocalUploads:
     """Gives files of this machine their places in S3, and uploads those that are not there yet."""
 
-    def __init__(self, s3: Any, roots: Sequence[str]) -> None:
+    def __init__(self, s3: Any, roots: Sequence[str], digests: Mapping[Path, str] | None = None) -> None:
+        """`digests` are the SHA-256 digests of files that are placed by their contents; they do not change."""
         self._s3 = s3
         self._roots = roots
+        self._digests = digests or {}
         self._missing = LinesOnDisk()
         self._folders: dict[str, Path] = {}  # folders of this machine, by their places' URIs
         self.bytes = 0
@@ -145,26 +148,40 @@ class LocalUploads:
 
     def _listed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[ListedInput]:
         """Yield each file as an input, and note those that S3 does not have yet. They are in the order of S3."""
-        place = self._place(folder)
+        if self._digests:
+            yield from self._listed_by_content(folder, files)
+            return
+        origin = f"{socket.gethostname()}:{folder.resolve()}"
+        place = self._place(hashlib.sha256(os.fsencode(origin)).hexdigest())
         self._folders[place.uri] = folder
         there = _Listing(listed(self._s3, place), place.key)
         for file in files:
-            location = S3Location(place.bucket, place.key + file.name)
-            same = there.find(file)
-            if same is None:
-                task = [str(file.path), *location, file.size, file.changed.isoformat()]
-                self._missing.add(json.dumps(task).encode() + b"\n")
-                self.bytes += file.size
-            item = RunItem(id=file.name, input=location.uri, etag=same, size=file.size)
-            yield ListedInput(item, str(file.path), 0)
+            yield self._input(file, place, there.find(file))
 
-    def _place(self, folder: Path) -> S3Location:
-        """Return the folder's place below the first root that this person may write to. Raises CliError."""
-        origin = f"{socket.gethostname()}:{folder.resolve()}"
-        name = f"{UPLOAD_FOLDER}/{hashlib.sha256(os.fsencode(origin)).hexdigest()[:16]}/"
+    def _listed_by_content(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[ListedInput]:
+        """Yield each file as an input at the place of its content, and note those that S3 does not have yet."""
+        for file in files:
+            place = self._place(self._digests[file.path])
+            self._folders[place.uri] = folder
+            contents = listed(self._s3, S3Location(place.bucket, place.key + file.name))
+            there = next((one for one in contents if one["Key"] == place.key + file.name), None)
+            is_whole = there is not None and there["Size"] == file.size
+            yield self._input(file, place, str(there["ETag"]) if there is not None and is_whole else None)
+
+    def _input(self, file: LocalFile, place: S3Location, etag: str | None) -> ListedInput:
+        """Return a file below a place as an input. Without an ETag, S3 does not have it, and it will be uploaded."""
+        location = S3Location(place.bucket, place.key + file.name)
+        if etag is None:
+            task = [str(file.path), *location, file.size, file.changed.isoformat()]
+            self._missing.add(json.dumps(task).encode() + b"\n")
+            self.bytes += file.size
+        return ListedInput(RunItem(id=file.name, input=location.uri, etag=etag, size=file.size), str(file.path), 0)
+
+    def _place(self, digest: str) -> S3Location:
+        """Return the place of a digest below the first root that this person may write to. Raises CliError."""
         for root in self._roots:
             bucket, _, prefix = root.partition("/")
-            place = S3Location(bucket, prefix + name)
+            place = S3Location(bucket, f"{prefix}{UPLOAD_FOLDER}/{digest[:16]}/")
             if may_write(self._s3, place):
                 return place
         raise CliError(

@@ -1,8 +1,9 @@
 """Plan a run: read its items from all sources, keep them on disk, and estimate what the run will take and cost."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
@@ -91,16 +92,20 @@ class PlannedRun:
         return ref
 
 
-def plan_run(deployment: Deployment, spec: RunSpec, to_come: Collection[str] = ()) -> PlannedRun:
+def plan_run(
+    deployment: Deployment, spec: RunSpec, to_come: Collection[str] = (), digests: Mapping[Path, str] | None = None
+) -> PlannedRun:
     """Read and check all inputs, with progress, and estimate the run. Nothing is uploaded or started.
 
-    The files at the URIs `to_come` will be there before the run starts, and are not looked at.
+    The files at the URIs `to_come` will be there before the run starts, and are not looked at. `digests` are those of
+    files of this machine which are placed by their contents, as `LocalUploads` does.
+
     Raises WrongCall where an input cannot be used, after all that are wrong were printed; Failure where the question
     can be asked about no file; CliError where S3 refuses.
     """
     _refuse_shared_files(deployment, spec.request, to_come)
     input_counts = InputCounts()
-    uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
+    uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots, digests)
     deployed = deployment.deployed_pipelines(spec.request.pipelines)
     servings = {name: each.queue.serving for name, each in deployed.items() if each.queue.serving is not None}
     copies = WebCopies(deployment.clients("s3"))

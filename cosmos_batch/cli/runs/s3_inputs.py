@@ -1,6 +1,7 @@
 """List inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from cosmos_batch.cli.errors import CliError
@@ -23,11 +24,28 @@ HEADS_LIMIT = 20_000
 
 def listed(s3: Any, prefix: S3Location) -> Iterator[dict[str, Any]]:
     """Yield what S3 lists below a prefix, page after page. Raises CliError where it may not be listed."""
+    with _explained(prefix):
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=prefix.bucket, Prefix=prefix.key):
+            yield from page.get("Contents", [])
+
+
+def first_page(s3: Any, folder: S3Location) -> dict[str, Any]:
+    """Return S3's first page of a prefix that ends in a slash: the objects and the prefixes that lie in it directly.
+
+    Raises CliError where it may not be listed.
+    """
+    with _explained(folder):
+        page: dict[str, Any] = s3.list_objects_v2(Bucket=folder.bucket, Prefix=folder.key, Delimiter="/")
+        return page
+
+
+@contextmanager
+def _explained(prefix: S3Location) -> Iterator[None]:
+    """Raise CliError where a prefix may not be listed."""
     from botocore.exceptions import ClientError
 
     try:
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=prefix.bucket, Prefix=prefix.key):
-            yield from page.get("Contents", [])
+        yield
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in ("NoSuchBucket", "404"):

@@ -16,12 +16,14 @@ from cosmos_batch.cli.console.run_form import form_fields
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_request import read_run_spec
 from cosmos_batch.cli.runs.stored_run import stored_run
-from cosmos_batch.console.dropped_files import DroppedFiles
+from cosmos_batch.console.dropped_files import DroppedFiles, DroppedFolder
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
-from cosmos_batch.contract.runs import RunRequest
+from cosmos_batch.contract.runs import RunItem, RunRequest, ShardRef
 from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.state import RunRow
+from cosmos_batch.state.run_rows import ShardFacts
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.cli.console.conftest import OpenRun
 from tests.support import media_files
@@ -140,7 +142,8 @@ def test_dropped_files_are_planned_priced_uploaded_and_started(
     started = client.post(f"/api/plans/{made['id']}/start", json={}).json()
     request = stored_run(deployment, started["run"]).request()
     assert (request.prompt, request.parameters.task, request.parameters.fps) == ("What happens?", "caption", 2)
-    assert request.origin == "a b.png ü&+%.png", "and not where they were kept on this machine"
+    origin, _, contents = str(request.origin).partition(" (")
+    assert origin == "a b.png ü&+%.png" and contents, "and not where they were kept on this machine"
     assert typed(deployment, made["command"], request.id) == request.model_copy(update={"origin": None})
     items = list(stored_run(deployment, started["run"]).items_of("00000"))
     assert {item.id for item in items} == {"a b.png", "ü&+%.png"}
@@ -149,6 +152,69 @@ def test_dropped_files_are_planned_priced_uploaded_and_started(
     assert [one["name"] for one in stepfunctions.started] == [started["run"]]
     again = client.post(f"/api/plans/{made['id']}/start", json={})
     assert again.status_code == 409 and "This plan is gone" in again.json()["message"]
+
+
+def test_files_that_are_dropped_again_are_neither_uploaded_nor_asked_twice(
+    client: TestClient, deployment: Deployment, tmp_path: Path
+) -> None:
+    """Their place in S3 is that of their content, so that the second run has the item of the first."""
+
+    def started(width: int, *more: str) -> tuple[dict[str, object], list[RunItem]]:
+        picture = media_files.image(tmp_path / "picture.png", width=width).read_bytes()
+        folder = client.post("/api/dropped", params={"name": "a.png"}, content=picture).json()["folder"]
+        for name in more:
+            client.post("/api/dropped", params={"name": name, "folder": folder}, content=name.encode())
+        made = plan(client, dropped=folder)
+        run = client.post(f"/api/plans/{made['id']}/start", json={}).json()["run"]
+        return made, list(stored_run(deployment, run).items_of("00000"))
+
+    s3 = deployment.clients("s3")
+    first, [item] = started(64)
+    assert "upload   1 file of this machine" in "\n".join(first["lines"])  # type: ignore[arg-type]
+    uploaded = s3.list_object_versions(Bucket="assets")["Versions"]
+    again, items = started(64, "b.png")
+    assert "upload   1 file of this machine" in "\n".join(again["lines"]), "the second one alone"  # type: ignore[arg-type]
+    assert items[0].input == item.input and items[0].id == "a.png"
+    assert len(s3.list_object_versions(Bucket="assets")["Versions"]) == len(uploaded) + 1
+    _, [other] = started(65)
+    assert other.id == "a.png" and other.input != item.input, "it has the same name and another content"
+
+
+def test_only_what_was_asked_about_the_same_contents_is_planned_at_no_cost(
+    client: TestClient, deployment: Deployment, tmp_path: Path
+) -> None:
+    def planned(width: int) -> dict[str, object]:
+        picture = media_files.image(tmp_path / "picture.png", width=width).read_bytes()
+        folder = client.post("/api/dropped", params={"name": "a.png"}, content=picture).json()["folder"]
+        return plan(client, dropped=folder)
+
+    run = client.post(f"/api/plans/{planned(64)['id']}/start", json={}).json()["run"]
+    row = RunRow(
+        id=run, state="SUCCEEDED", pipelines=[PIPELINE], items=1, shards=1, started_at="2026-11-20T12:00:00.000+00:00",
+        execution_arn=deployment.execution_arn(run), origin=stored_run(deployment, run).request().origin,
+    )  # fmt: skip
+    deployment.runs.create(row)
+    deployment.runs.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=1), "token", 0.1)
+    deployment.runs.end_shard(run, "00000", ShardFacts(succeeded=1))
+    assert f"1 of them answered by {run}, at no cost" in "\n".join(planned(64)["lines"])  # type: ignore[arg-type]
+    assert "answered by" not in "\n".join(planned(65)["lines"])  # type: ignore[arg-type]
+
+
+def test_a_prefix_shows_what_lies_in_it(client: TestClient, deployment: Deployment) -> None:
+    for key in ("clips/a.mp4", "clips/a.json", "clips/monday/b.mp4", "clips/ü&/c.mp4", "other/d.mp4"):
+        deployment.clients("s3").put_object(Bucket="assets", Key=key, Body=b"content")
+    assert client.get("/api/prefix", params={"uri": "s3://assets/clips/"}).json() == {
+        "uri": "s3://assets/clips/",
+        "prefixes": ["s3://assets/clips/monday/", "s3://assets/clips/ü&/"],
+        "files": 1,
+        "hasMore": False,
+    }
+
+
+@pytest.mark.parametrize("uri", ["", "/etc/", "s3://state/", "s3://assets-of-others/", "assets/clips/"])
+def test_a_prefix_where_no_files_may_lie_is_not_listed(client: TestClient, uri: str) -> None:
+    answer = client.get("/api/prefix", params={"uri": uri})
+    assert answer.status_code == 409 and "is no prefix of this deployment" in answer.json()["message"]
 
 
 def test_an_item_is_asked_again_with_another_prompt_and_model(
@@ -240,17 +306,19 @@ def test_dropped_files_of_one_name_are_all_kept_and_one_that_is_cut_off_is_not(t
     with pytest.raises(OSError, match="closed"):
         asyncio.run(kept.add(folder, "clip.mp4", content(b"cut", fails=True)))
     assert asyncio.run(kept.add(folder, "clip.mp4", content(b"second"))).files == 2
-    assert {path.name: path.read_bytes() for path in kept.path(folder).iterdir()} == {
+    for part in (b"first", b"second"):
+        dropped = asyncio.run(kept.add(folder, "clip.mp4", content(part)))
+        assert (dropped.files, dropped.bytes, dropped.is_new) == (2, 11, False), "it was dropped before"
+    assert {path.name: path.read_bytes() for path in kept.folder(folder).path.iterdir()} == {
         "clip.mp4": b"first",
         "clip-2.mp4": b"second",
     }
+    assert asyncio.run(kept.add(folder, "other.mp4", content(b"first"))).files == 3, "a person may want both"
 
 
 def test_a_parameter_whose_file_was_not_dropped_to_its_end_is_refused(tmp_path: Path) -> None:
-    kept = DroppedFiles(tmp_path / "dropped")
-    (tmp_path / "dropped" / ("0" * 16)).mkdir()
     with pytest.raises(Failure, match="takes one file, not 0"):
-        kept.only_file("0" * 16)
+        DroppedFolder(tmp_path, {}).only_file()
 
 
 def test_an_item_that_no_worker_has_taken_has_no_log(open_run: OpenRun, half: str) -> None:

@@ -5,12 +5,13 @@ import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
 import Select from "@cloudscape-design/components/select";
 import Textarea from "@cloudscape-design/components/textarea";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { ask, send, useAction, usePolled } from "./api";
 import { Waiting } from "./app";
 import { DropZone } from "./drop_zone";
 import { ParameterForm, type Parameters } from "./parameter_form";
 import { PlanPanel } from "./plan_panel";
+import { PrefixChooser } from "./prefix_chooser";
 import type { Dropped, NewRunForm, PlanShown, Started } from "./types";
 
 // A new run: what it is about, what is asked, what it will cost, and its start.
@@ -37,11 +38,13 @@ const intoView = (element: HTMLElement | null) => element?.scrollIntoView({ bloc
 const NO_TASK = "No preset";
 
 function RunForm({ form }: { form: NewRunForm }) {
-  // What the form begins with, as when an item is asked again: #/new?source=s3://...&prompt=...&task=...
+  // What the form begins with, as when an item is asked again: #/new?source=s3://...&prompt=...&task=...&pipeline=...
   const [first] = useState(() => new URLSearchParams(location.hash.split("?")[1]));
   const [sources, setSources] = useState(first.get("source") ?? "");
   const [dropped, setDropped] = useState<Dropped | null>(null);
-  const [pipeline, setPipeline] = useState(form.pipelines[0]?.id ?? "");
+  const [pipeline, setPipeline] = useState(
+    (form.pipelines.find((one) => one.id === first.get("pipeline")) ?? form.pipelines[0])?.id ?? "",
+  );
   const [task, setTask] = useState(first.get("task") ?? "");
   const [prompt, setPrompt] = useState(first.get("prompt") ?? "");
   const [budget, setBudget] = useState("");
@@ -50,21 +53,28 @@ function RunForm({ form }: { form: NewRunForm }) {
   const [files, setFiles] = useState<Record<string, string>>({});
   const [seeds, setSeeds] = useState("");
   const [plan, setPlan] = useState<PlanShown | null>(null);
+  const [copying, setCopying] = useState(false);
+  const changes = useRef(0); // of the form so far
   const { busy, problem, setProblem, perform } = useAction();
   const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
   const chosen = form.tasks.find((one) => one.name === task);
 
-  // What was planned is not what is asked any more.
+  // What was planned, or is being planned, is not what the form asks any more.
+  const outdate = () => {
+    changes.current += 1;
+    setPlan(null);
+  };
   const changed = <Value,>(set: (value: Value) => void) => {
     return (value: Value) => {
       set(value);
-      setPlan(null);
+      outdate();
     };
   };
   const makePlan = () =>
     perform(async () => {
-      setPlan(null);
-      const made = await send<PlanShown>("/api/plans", {
+      outdate();
+      const before = changes.current;
+      const answer = await send<PlanShown>("/api/plans", {
         sources: sources.split(/\n+/).map((one) => one.trim()).filter(Boolean),
         dropped: dropped?.folder ?? null,
         pipeline: pipeline || null,
@@ -75,10 +85,10 @@ function RunForm({ form }: { form: NewRunForm }) {
         skipInvalid,
         maxDollars: Number(budget) > 0 ? Number(budget) : null,
       });
-      setPlan(made);
+      if (changes.current === before) setPlan(answer);
     });
   const takeFile = (path: string, folder: string | null) => {
-    setPlan(null);
+    outdate();
     setFiles((before) => {
       const others = Object.entries(before).filter(([other]) => other !== path);
       return Object.fromEntries(folder === null ? others : [...others, [path, folder]]);
@@ -92,13 +102,27 @@ function RunForm({ form }: { form: NewRunForm }) {
 
   return (
     <div className="new">
-      <DropZone dropped={dropped} onDropped={changed(setDropped)} onProblem={setProblem} />
+      <DropZone
+        dropped={dropped}
+        onDropped={changed(setDropped)}
+        onBusy={changed(setCopying)}
+        onProblem={setProblem}
+      />
       <FormField
         label="Or files in S3"
         description={`Prefixes that end in /, or files; one on each line. They must lie below ${form.roots.join(" or ")}.`}
       >
-        <Textarea value={sources} rows={2} onChange={({ detail }) => changed(setSources)(detail.value)} />
+        <Textarea
+          value={sources}
+          rows={2}
+          placeholder={form.roots[0] ?? ""}
+          onChange={({ detail }) => changed(setSources)(detail.value)}
+        />
       </FormField>
+      <PrefixChooser
+        roots={form.roots}
+        onChoose={(uri) => changed(setSources)([sources.trimEnd(), uri].filter(Boolean).join("\n"))}
+      />
       <FormField label="Pipeline">
         <Select
           expandToViewport
@@ -153,7 +177,12 @@ function RunForm({ form }: { form: NewRunForm }) {
       <Checkbox checked={skipInvalid} onChange={({ detail }) => changed(setSkipInvalid)(detail.checked)}>
         Leave out files that cannot be used
       </Checkbox>
-      <Button loading={busy && !plan} onClick={() => void makePlan()}>
+      <Button
+        loading={busy && !plan}
+        disabled={copying}
+        disabledReason="The dropped files are still being copied."
+        onClick={() => void makePlan()}
+      >
         Show the plan and its price
       </Button>
       {problem && (

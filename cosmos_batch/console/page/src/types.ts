@@ -108,6 +108,11 @@ export interface ExportRequest {
   media: boolean;
 }
 
+export interface MediaSize {
+  files: number;
+  bytes: number;
+}
+
 export interface ExportMade {
   url: string;
   documents: number;
@@ -286,6 +291,13 @@ export interface NewRunForm {
   roots: string[];
 }
 
+export interface Prefix {
+  uri: string;
+  prefixes: string[];
+  files: number;
+  hasMore: boolean;
+}
+
 export interface PlanShown {
   id: string;
   lines: string[];
@@ -299,6 +311,7 @@ export interface Dropped {
   folder: string;
   files: number;
   bytes: number;
+  isNew: boolean;
 }
 
 export interface ComparedEnd {
