@@ -1,6 +1,6 @@
 import Alert from "@cloudscape-design/components/alert";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { usePolled } from "./api";
+import { type Polled, usePolled } from "./api";
 import { Waiting } from "./app";
 import { Grid } from "./grid";
 import { ItemPage } from "./item";
@@ -9,6 +9,15 @@ import { type ChosenDocuments, EVERYTHING, type Query, type State } from "./type
 
 const READING = 500; // milliseconds between two looks, while documents are read
 const GROWING = 2000; // and while more of them may come
+
+// The state of a view, asked for again as long as it may change.
+export function useViewState(source: Source, base: string): Polled<State> {
+  return usePolled(
+    base,
+    () => source.state(),
+    (latest) => (latest.done ? (latest.grows ? GROWING : null) : READING),
+  );
+}
 
 interface CollectionPageProps {
   source: Source;
@@ -24,9 +33,7 @@ interface CollectionPageProps {
 
 // The documents of a collection, or one of them.
 export function CollectionPage({ source, base, item, onTitle, above, onRetry }: CollectionPageProps) {
-  const { value: state, error } = usePolled(base, () => source.state(), (latest) =>
-    latest.done ? (latest.grows ? GROWING : null) : READING,
-  );
+  const { value: state, error } = useViewState(source, base);
   // What the person chose is kept while an item is open.
   const [query, setQuery] = useState<Query>(EVERYTHING);
   const offsetRef = useRef(0);

@@ -1,7 +1,8 @@
 import Alert from "@cloudscape-design/components/alert";
 import Badge from "@cloudscape-design/components/badge";
 import Select from "@cloudscape-design/components/select";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type Change, diffWords } from "diff";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { ask, usePolled } from "./api";
 import { Waiting } from "./app";
 import { isVideo, PlayInStep, Thumbnail } from "./in_step";
@@ -96,13 +97,7 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
         </thead>
         <tbody>
           {value.pairs.map((pair) => (
-            <tr key={`${pair.item} ${pair.input}`}>
-              <th scope="row" className="spoken">
-                {pair.item} <Badge>{pair.change}</Badge>
-              </th>
-              <End run={first} end={pair.first} other={pair.second} />
-              <End run={second} end={pair.second} other={pair.first} />
-            </tr>
+            <Pair key={`${pair.item} ${pair.input}`} first={first} second={second} pair={pair} />
           ))}
         </tbody>
       </table>
@@ -112,8 +107,41 @@ function Compared({ first, second, by }: { first: string; second: string; by: st
 
 const hasVideo = ({ first, second }: ComparedPair) => [first, second].some((end) => end?.row && isVideo(end.row));
 
+function Pair({ first, second, pair }: { first: string; second: string; pair: ComparedPair }) {
+  const words = useMemo(() => difference(pair.first?.answer, pair.second?.answer), [pair]);
+  return (
+    <tr>
+      <th scope="row" className="spoken">
+        {pair.item} <Badge>{pair.change}</Badge>
+      </th>
+      <End run={first} end={pair.first} words={words?.filter((part) => !part.added)} />
+      <End run={second} end={pair.second} words={words?.filter((part) => !part.removed)} />
+    </tr>
+  );
+}
+
+// The words of two answers: those of both, those of the first alone (removed), and those of the second alone (added).
+function difference(first: string | null | undefined, second: string | null | undefined): Change[] | null {
+  if (!first || !second) return null;
+  return (
+    diffWords(first, second, { maxEditLength: MOST_EDITS }) ?? [
+      { value: first, removed: true, added: false, count: 1 },
+      { value: second, removed: false, added: true, count: 1 },
+    ]
+  );
+}
+
+const MOST_EDITS = 1000; // words; answers that differ in more are marked whole
+
+interface EndProps {
+  run: string;
+  end: ComparedEnd | null;
+  // The words of its answer, where the other run has an answer too.
+  words: Change[] | undefined;
+}
+
 // How an item has ended in one of the runs, with what it is about or what was generated, and a link to all of it.
-function End({ run, end, other }: { run: string; end: ComparedEnd | null; other: ComparedEnd | null }) {
+function End({ run, end, words }: EndProps) {
   return (
     <td className="spoken">
       {end?.row && (
@@ -122,18 +150,16 @@ function End({ run, end, other }: { run: string; end: ComparedEnd | null; other:
           {end.row.name}
         </a>
       )}
-      <div>{shown(end, other)}</div>
+      <div>{words ? words.map((part, number) => shown(part, number)) : outcome(end)}</div>
     </td>
   );
 }
 
-// An answer in which the words are marked that the other does not have.
-function shown(end: ComparedEnd | null, other: ComparedEnd | null): ReactNode {
+function shown(part: Change, number: number): ReactNode {
+  return part.added || part.removed ? <mark key={number}>{part.value}</mark> : part.value;
+}
+
+function outcome(end: ComparedEnd | null): ReactNode {
   if (!end) return <span className="faint">not in this run</span>;
-  if (end.error) return <Badge color="red">{end.error}</Badge>;
-  const known = new Set((other?.answer ?? "").split(/\s+/));
-  return (end.answer ?? "").split(/(\s+)/).map((word, number) => {
-    const differs = other?.answer && word.trim() && !known.has(word);
-    return differs ? <mark key={number}>{word}</mark> : word;
-  });
+  return end.error ? <Badge color="red">{end.error}</Badge> : end.answer;
 }

@@ -1,27 +1,27 @@
 import { useEffect, useRef, useState } from "react";
-import { messageOf, usePolled } from "./api";
+import { messageOf } from "./api";
+import { useViewState } from "./collection_page";
 import { isVideo, PlayInStep, Thumbnail } from "./in_step";
 import type { Source } from "./source";
 import { EVERYTHING, type Row } from "./types";
 
 const CELLS = 100;
-const READING = 500; // milliseconds between two looks, while the run is read
 
 // The items of a sweep: a row for each file and prompt, a column for each seed. Videos are played in step.
 export function ContactSheet({ source, base }: { source: Source; base: string }) {
   const [rows, setRows] = useState<Row[] | null>(null);
+  const [total, setTotal] = useState(0);
   const [problem, setProblem] = useState("");
   const sheet = useRef<HTMLTableElement>(null);
-  const { value: state } = usePolled(
-    base,
-    () => source.state(),
-    (latest) => (latest.done ? null : READING),
-  );
+  const { value: state } = useViewState(source, base);
   const version = state?.version;
   useEffect(() => {
     const abort = new AbortController();
     source.rows({ ...EVERYTHING, sort: "name" }, 0, CELLS, abort.signal).then(
-      (answer) => setRows(answer.rows),
+      (answer) => {
+        setRows(answer.rows);
+        setTotal(answer.total);
+      },
       (caught: unknown) => {
         if (!abort.signal.aborted) setProblem(messageOf(caught));
       },
@@ -37,6 +37,11 @@ export function ContactSheet({ source, base }: { source: Source; base: string })
       <nav aria-label="Back">
         <a href={base}>← All items</a>
       </nav>
+      {rows && rows.length < total && (
+        <p>
+          The first {rows.length.toLocaleString("en")} of {total.toLocaleString("en")} items are shown, by their names.
+        </p>
+      )}
       {variants.some(isVideo) && <PlayInStep table={sheet} />}
       <table className="sheet" ref={sheet}>
         <thead>
