@@ -65,6 +65,13 @@ class ExportRequest(Model):
     media: bool = Field(description="Whether videos and images are copied too, not only their posters")
 
 
+class MediaSize(Model):
+    """How much an export with media copies."""
+
+    files: int
+    bytes: int
+
+
 class ExportMade(Model):
     """An export that can be saved."""
 

@@ -16,8 +16,9 @@ from cosmos_batch.console.details import first_video
 from cosmos_batch.console.export_archives import EXPORTS
 from cosmos_batch.console.media_facts import read_facts
 from cosmos_batch.console.pictures import PICTURE_SIDE, SHEET_FRAMES, write_frame_sheet, write_poster
-from cosmos_batch.console.records import ExportMade, ExportRequest, Query
+from cosmos_batch.console.records import ChosenDocuments, ExportMade, ExportRequest, MediaSize, Query
 from cosmos_batch.console.responses import file_response, json_response, media_response, read_body
+from cosmos_batch.console.static_export import StaticExport
 from cosmos_batch.console.view import VIEWS, View
 from cosmos_batch.contract.error import explain
 
@@ -41,6 +42,7 @@ class ViewEndpoints:
             Route(f"{view}/state", self.state),
             Route(f"{view}/rows", self.rows),
             Route(f"{view}/exports", self.export, methods=["POST"]),
+            Route(f"{view}/media-size", self.media_size, methods=["POST"]),
             Route(f"{EXPORTS}/{{name}}", self.exported),
             Route(one, self.detail),
             Route(f"{one}/frames", self.frames),
@@ -68,6 +70,13 @@ class ViewEndpoints:
         body = await read_body(request, ExportRequest)
         view = await to_thread.run_sync(self._view, request)
         return json_response(await to_thread.run_sync(self._make_export, view, body))
+
+    async def media_size(self, request: Request) -> Response:
+        """Return how much the media of chosen documents are, which a person is told before they are copied."""
+        body = await read_body(request, ChosenDocuments)
+        view = await to_thread.run_sync(self._view, request)
+        files, size = await to_thread.run_sync(lambda: StaticExport(view, view.chosen(body)).media_size())
+        return json_response(MediaSize(files=files, bytes=size))
 
     def exported(self, request: Request) -> Response:
         file = self._console.exports.file(request.path_params["name"])

@@ -15,6 +15,7 @@ from cosmos_batch.console.folder import FolderCollection
 from cosmos_batch.console.redaction import redact
 from cosmos_batch.console.static_export import StaticExport
 from cosmos_batch.contract.error import Failure
+from tests.console.conftest import URL, Open
 from tests.support import media_files
 from tests.support.browser import opened_view
 from tests.support.console_documents import write_answer
@@ -107,6 +108,20 @@ def test_an_export_contains_its_media(tmp_path: Path) -> None:
         "media/1/0-poster.jpg",
         "media/2/0-poster.jpg",
     ]
+
+
+def test_the_page_is_told_how_much_the_media_of_a_selection_are(open_console: Open, tmp_path: Path) -> None:
+    source = folder(tmp_path / "source")
+    write_answer(source / "c.json", inputFile="red.png")
+    client = open_console(source)
+    sizes = [(source / name).stat().st_size for name in ("clip.avi", "red.png")]
+    for selection, media in (
+        ({"query": {}}, {"files": 2, "bytes": sum(sizes)}),
+        ({"query": {"search": "hf_"}}, {"files": 1, "bytes": sizes[1]}),
+        ({"items": []}, {"files": 0, "bytes": 0}),
+    ):
+        answer = client.post("/api/views/folder/media-size", json=selection, headers={"origin": URL})
+        assert answer.json() == media
 
 
 def test_an_export_without_media_says_how_much_it_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

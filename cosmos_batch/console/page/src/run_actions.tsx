@@ -1,10 +1,8 @@
-import Box from "@cloudscape-design/components/box";
 import Button from "@cloudscape-design/components/button";
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
-import Modal from "@cloudscape-design/components/modal";
-import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useContext, useState } from "react";
+import { Confirmation } from "./confirmation";
 import { count } from "./format";
 import { IsLocal } from "./prices";
 import type { Action, RunOverview } from "./types";
@@ -40,23 +38,11 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
         </Button>
       ))}
       {pending && (
-        <Modal
-          visible
-          header={LABELS[pending]}
-          closeAriaLabel="Close"
-          onDismiss={() => setPending(null)}
-          footer={
-            <Box float="right">
-              <SpaceBetween direction="horizontal" size="xs">
-                <Button variant="link" onClick={() => setPending(null)}>
-                  Back
-                </Button>
-                <Button variant="primary" loading={busy} onClick={() => void perform(pending)}>
-                  {LABELS[pending]}
-                </Button>
-              </SpaceBetween>
-            </Box>
-          }
+        <Confirmation
+          title={LABELS[pending]}
+          busy={busy}
+          onConfirm={() => perform(pending)}
+          onCancel={() => setPending(null)}
         >
           {pending === "cancel" && (
             <p>What waits is not asked, and what is under way is dropped. Answers stay, and the run can be resumed.</p>
@@ -72,7 +58,7 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
               <Input type="number" inputMode="decimal" value={budget} onChange={({ detail }) => setBudget(detail.value)} />
             </FormField>
           )}
-        </Modal>
+        </Confirmation>
       )}
     </div>
   );

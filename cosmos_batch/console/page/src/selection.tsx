@@ -1,7 +1,11 @@
 import Alert from "@cloudscape-design/components/alert";
 import Button from "@cloudscape-design/components/button";
+import { useState } from "react";
 import { useAction } from "./api";
-import type { ChosenDocuments, ExportMade, ExportRequest, Query } from "./types";
+import { Confirmation } from "./confirmation";
+import { count as counted, size } from "./format";
+import type { Exports } from "./source";
+import type { ChosenDocuments, MediaSize, Query } from "./types";
 
 // The rows that a person has marked: some, or all that the query finds.
 export interface Marked {
@@ -36,15 +40,17 @@ interface ChosenProps {
   selection: () => ChosenDocuments;
   onAll: () => void;
   onClear: () => void;
-  exports: (what: ExportRequest) => Promise<ExportMade>;
+  exports: Exports;
   onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
 // How many rows are chosen, and what can be done with them.
 export function Chosen({ count, total, selection, onAll, onClear, exports, onRetry }: ChosenProps) {
   const { busy, problem, perform } = useAction();
+  // The size of the media, while a person is asked whether to copy them.
+  const [media, setMedia] = useState<MediaSize | null>(null);
   const save = async (media: boolean) => {
-    const archive = await exports({ selection: selection(), media });
+    const archive = await exports.make({ selection: selection(), media });
     const link = document.createElement("a");
     link.href = archive.url;
     link.download = "";
@@ -67,7 +73,7 @@ export function Chosen({ count, total, selection, onAll, onClear, exports, onRet
           <Button variant="inline-link" disabled={busy} onClick={() => void perform(() => save(false))}>
             Export with posters
           </Button>
-          <Button variant="inline-link" disabled={busy} onClick={() => void perform(() => save(true))}>
+          <Button variant="inline-link" disabled={busy} onClick={() => void perform(async () => setMedia(await exports.mediaSize(selection())))}>
             Export with media
           </Button>
           {onRetry && (
@@ -78,6 +84,19 @@ export function Chosen({ count, total, selection, onAll, onClear, exports, onRet
         </>
       )}
       {busy && <span role="status">Working…</span>}
+      {media && (
+        <Confirmation
+          title="Export with media"
+          busy={busy}
+          onConfirm={() => perform(() => save(true)).then(() => setMedia(null))}
+          onCancel={() => setMedia(null)}
+        >
+          <p>
+            {counted(media.files, "video or image", "videos and images")} of {size(media.bytes)} are copied into the
+            archive. What browsers do not play is converted, which takes a while.
+          </p>
+        </Confirmation>
+      )}
       {problem && <Alert type="error">{problem}</Alert>}
     </div>
   );

@@ -1,7 +1,12 @@
 // Where the page has its data from: the server that serves it, or the scripts of an export.
 
 import { ask, send } from "./api";
-import type { Detail, ExportMade, ExportRequest, Preview, Query, Row, Rows, State } from "./types";
+import type { ChosenDocuments, Detail, ExportMade, ExportRequest, MediaSize, Preview, Query, Row, Rows, State } from "./types";
+
+export interface Exports {
+  make(what: ExportRequest): Promise<ExportMade>;
+  mediaSize(selection: ChosenDocuments): Promise<MediaSize>;
+}
 
 export interface Source {
   state(): Promise<State>;
@@ -9,7 +14,7 @@ export interface Source {
   detail(id: number): Promise<Detail>;
   preview(url: string): Promise<Preview>;
   // Null where nothing can be exported.
-  exports: ((what: ExportRequest) => Promise<ExportMade>) | null;
+  exports: Exports | null;
   // The URL of an item's log; null where there are no logs.
   log: ((id: number) => string) | null;
 }
@@ -26,7 +31,10 @@ export function viewOf(name: string): Source {
     rows: (query, offset, limit, signal) => ask(`${url}/rows?${parameters(query, offset, limit)}`, { signal }),
     detail: (id) => ask(`${url}/items/${id}`),
     preview: (preview) => ask(preview),
-    exports: (what) => send(`${url}/exports`, what),
+    exports: {
+      make: (what) => send(`${url}/exports`, what),
+      mediaSize: (selection) => send(`${url}/media-size`, selection),
+    },
     log: null,
   };
 }
