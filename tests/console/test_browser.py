@@ -1,28 +1,28 @@
 """The page in Chromium: finding documents, looking at one, and opening an export from a file."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from io import BytesIO
+from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
+import pillow_heif
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 from playwright.sync_api import Browser, Page, expect
 
 from cosmos_batch.console.static_export import StaticExport
 from cosmos_batch.demo.media import sample_clip
 from cosmos_batch.media import VideoInfo, frames_at_size, probe, upright_size
+from cosmos_batch.media.displaying import displayed_image
+from cosmos_batch.planning.answer_units import with_units
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, opened_view, served
+from tests.support.browser import chromium, needs_chromium, opened_view, serious, served, watched
 from tests.support.console_documents import write_answer, write_failure, write_generation
+from tests.support.drawn_boxes import bounds, drawn_box, picture, shown_area
 
 pytestmark = needs_chromium
 
-SIZE = {"width": 1200, "height": 800}
-SECONDS = 60_000  # milliseconds that an expectation may take on a busy machine
-expect.set_options(timeout=SECONDS)
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 
 Visit = Callable[..., Page]
@@ -46,23 +46,6 @@ def visit(browser: Browser) -> Iterator[Visit]:
 
         yield visited
     assert not complaints
-
-
-@contextmanager
-def watched(browser: Browser, url: str, complaints: list[str], **options: object) -> Iterator[Page]:
-    """Open a URL, and collect errors of the page and requests to other places than where it lies."""
-    home = url.split("#")[0].removesuffix("index.html")
-    # Without motion, because axe would read the colors of a transition that is under way.
-    context = browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)  # type: ignore[arg-type]
-    context.set_default_timeout(SECONDS)
-    page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
-    page.on("request", lambda one: None if one.url.startswith((home, "data:", "blob:")) else complaints.append(one.url))
-    page.goto(url)
-    yield page
-    context.close()
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +112,50 @@ def test_finding_a_document_and_looking_at_it(visit: Visit, folder: Path) -> Non
     expect(page.locator("video")).to_be_visible()
 
 
+def test_documents_are_filtered_by_all_that_they_have(visit: Visit, tmp_path: Path) -> None:
+    write_answer(
+        tmp_path / "1.json",
+        inputFile="a.mp4",
+        data=[{"bbox_2d": [0, 0, 9, 9], "label": "dog", "score": 0.9}],
+        timings={"generate": 2.0},
+    )
+    write_answer(tmp_path / "2.json", inputFile="b.mp4", model="other/model", data={"score": 0.2})
+    write_failure(tmp_path / "3.json", "TimedOut", "It took too long.", "c.mp4")
+    write_failure(tmp_path / "4.json", "InvalidInput", "It is damaged.", "d.mp4")
+    page = visit(tmp_path)
+    names = page.locator("a.row .title strong")
+    expect(names).to_have_count(4)
+    for label, option, every, matching in (
+        ("Status", "succeeded", "Any status", ["a.mp4", "b.mp4"]),
+        ("Error", "TimedOut", "Any error", ["c.mp4"]),
+        ("Model", "other/model", "Any model", ["b.mp4"]),
+        ("Label", "dog", "Any label", ["a.mp4"]),
+    ):
+        choose(page, label, option)
+        expect(names).to_have_text(matching if len(matching) == 1 else sorted(matching, reverse=True))
+        choose(page, label, every)
+        expect(names).to_have_count(4)
+    for label, number, name in (
+        ("Seconds, at least", "3", "b.mp4"),
+        ("Seconds, at most", "3", "a.mp4"),
+        ("Score, at least", "0.5", "a.mp4"),
+        ("Score, at most", "0.5", "b.mp4"),
+    ):
+        page.get_by_label(label).fill(number)
+        expect(names).to_have_text([name])
+        page.get_by_label(label).fill("")
+        expect(names).to_have_count(4)
+    for order, first in (("Slowest first", "b.mp4"), ("Greatest score first", "a.mp4"), ("By name", "a.mp4")):
+        choose(page, "Order", order)
+        expect(names.first).to_have_text(first)
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Choose an option of a list."""
+    page.get_by_role("button", name=label).click()
+    page.get_by_role("option", name=option).first.click()
+
+
 def test_the_page_of_an_item_shows_its_boxes_and_events(visit: Visit, folder: Path) -> None:
     page = open_item(visit(folder), 1)
     boxes = page.locator(".overlay rect")
@@ -142,12 +169,23 @@ def test_the_page_of_an_item_shows_its_boxes_and_events(visit: Visit, folder: Pa
     page.get_by_role("button", name="Reasoning").click()
     expect(reasoning).to_be_visible()
     expect(page.get_by_text("It was thinned.").first).to_be_visible()
-    page.get_by_role("button", name="The model saw 4 frames, one each 1.00 s").click()
+    page.get_by_role("button", name="The model saw 4 frames, one every 1.00 s").click()
     page.get_by_role("button", name="0:03.00", exact=True).click()
     expect(page.locator(".frames [aria-current]")).to_have_text("0:03.00")
     expect(page.get_by_text("4.20 s")).to_be_visible()
     page.get_by_role("button", name="Document").click()
     expect(page.locator("pre")).to_contain_text('"finishReason": "stop"')
+
+
+def test_a_video_plays_and_its_boxes_follow(visit: Visit, folder: Path) -> None:
+    """The square's box holds for the first second, and the circle's around 2.5 s."""
+    page = open_item(visit(folder), 1)
+    expect(page.locator(".overlay text")).to_have_text("square")
+    page.evaluate("document.querySelector('video').play()")
+    expect(page.locator(".overlay text")).to_have_count(0)
+    page.wait_for_function("() => document.querySelector('video').ended")
+    page.evaluate("document.querySelector('video').currentTime = 2.5")
+    expect(page.locator(".overlay text")).to_have_text("circle")
 
 
 def test_images_and_generations_are_shown(visit: Visit, folder: Path) -> None:
@@ -165,76 +203,77 @@ def open_item(page: Page, item: int) -> Page:
     return page
 
 
-WIDTH, HEIGHT = 200, 100
+WIDTH, HEIGHT = 640, 320
+TURNED = 6  # the EXIF orientation of a picture that has to be turned by 90 degrees
 
 
 def white_rectangle(_: int) -> np.ndarray:
-    """Return a black frame with a white rectangle that looks different upside down or turned."""
-    pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
-    pixels[10:50, 20:80] = 255
+    """Return a gray frame with a white rectangle that looks different upside down or turned."""
+    pixels = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
+    pixels[32:160, 64:256] = 255
     return pixels
 
 
-def non_square(path: Path) -> Path:
-    """Write a video whose pixels are twice as wide as high."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=10)
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        stream.codec_context.sample_aspect_ratio = 2
-        for index in range(5):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(white_rectangle(index), format="rgb24")))
-        container.mux(stream.encode())
-    return path
+def write_rectangle(folder: Path, kind: str) -> Path:
+    """Write a clip or picture that shows the rectangle."""
+    if "picture" in kind:
+        path, exif = folder / ("a.heic" if "HEIC" in kind else "a.jpg"), Image.Exif()
+        exif[ExifTags.Base.Orientation] = TURNED
+        pillow_heif.register_heif_opener()
+        # As bytes: pillow-heif writes the rotation of a HEIC only from these.
+        Image.fromarray(white_rectangle(0)).save(path, exif=exif.tobytes(), quality=95)
+        return path
+    if kind == "converted, rotated":
+        return media_files.video(
+            folder / "a.mov", frames=5, width=WIDTH, height=HEIGHT, paint=white_rectangle, rotation=90,
+            codec="prores_ks", pixel_format="yuv422p10le",
+        )  # fmt: skip
+    rotation = {"rotated": 90, "upside down": 180, "rotated and non-square": 90}.get(kind)
+    shape = Fraction(2) if "non-square" in kind else None
+    return media_files.video(
+        folder / "a.mp4", frames=5, width=WIDTH, height=HEIGHT, paint=white_rectangle, rotation=rotation,
+        pixel_shape=shape,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["plain", "rotated", "upside down", "non-square"])
-def test_a_box_is_where_it_belongs(visit: Visit, tmp_path: Path, kind: str) -> None:
-    """The box that fits the frame as the model sees it fits the frame as the browser shows it."""
-    path = tmp_path / "clip.mp4"
-    rotation = {"plain": None, "rotated": 90, "upside down": 180}
-    if kind == "non-square":
-        non_square(path)
-    else:
-        video = {"frames": 5, "width": WIDTH, "height": HEIGHT, "paint": white_rectangle}
-        media_files.video(path, rotation=rotation[kind], **video)  # type: ignore[arg-type]
-    info = probe(path)
-    assert isinstance(info, VideoInfo)
-    width, height = upright_size(path)
-    (seen,) = frames_at_size(path, info.timeline, [0.0], (width, height))
-    left, top, right, bottom = bounds(seen[..., 0] > 127)
-    sides = [left / width, top / height, right / width, bottom / height]
-    write_answer(tmp_path / "a.json", data={"label": "", "bbox_2d": [round(1000 * side) for side in sides]})
+def seen_by_the_model(path: Path) -> np.ndarray:
+    """Return the first frame, or the picture, in its own pixels, as a model gets it."""
+    size, info = upright_size(path), probe(path)
+    if isinstance(info, VideoInfo):
+        return next(iter(frames_at_size(path, info.timeline, [0.0], size)))
+    return displayed_image(path, size)
 
-    page = open_item(visit(tmp_path), 1)
-    page.evaluate("document.querySelector('video').controls = false")
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "plain",
+        "rotated",
+        "upside down",
+        "non-square",
+        "rotated and non-square",
+        "converted, rotated",
+        "turned picture",
+        "turned picture in HEIC",
+    ],
+)
+def test_a_box_is_within_a_pixel_of_the_pixels_that_its_document_names(visit: Visit, tmp_path: Path, kind: str) -> None:
+    """The document is that of a worker, and the rectangle lies there on the screen, where the box is drawn too."""
+    path = write_rectangle(tmp_path, kind)
+    size = upright_size(path)
+    left, top, right, bottom = bounds(seen_by_the_model(path)[..., 0] > 170)
+    thousandths = [round(1000 * side) for side in (left / size[0], top / size[1], right / size[0], bottom / size[1])]
+    [answer] = with_units([{"label": "rectangle", "bbox_2d": thousandths}], size)
+    write_answer(tmp_path / "a.json", inputFile=path.name, data=[answer])
+
+    page = open_item(visit(tmp_path, device_scale_factor=4), 1)
+    if "converted" in kind:
+        page.get_by_role("button", name="Convert to play it here").click()
     expect(page.locator(".overlay rect")).to_have_count(1)
-    page.evaluate(
-        "new Promise((done) => { const video = document.querySelector('video');"
-        "video.readyState >= 2 ? done() : video.addEventListener('loadeddata', done); })"
-    )
-    overlay, video_element = "document.querySelector('.overlay')", "document.querySelector('video')"
-    page.evaluate(f"{overlay}.style.visibility = 'hidden'")
-    shown = picture(page)
-    assert shown[..., 0].max() > 200, "the frame is shown"
-    page.evaluate(f"{overlay}.style.visibility = 'visible'; {video_element}.style.visibility = 'hidden'")
-    drawn = picture(page)
-    of_frame = np.array(bounds(shown[..., 0] > 127))
-    inwards = np.array([1, 1, -1, -1])  # the line is two pixels wide, half of it outside
-    of_box = np.array(bounds(drawn[..., 0] > 127)) + inwards
-    one_pixel = page.evaluate(f"{overlay}.clientHeight") / height
-    assert np.abs(of_frame - of_box).max() <= one_pixel, (of_frame, of_box, one_pixel)
-
-
-def picture(page: Page) -> np.ndarray:
-    """Return the pixels of the player."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return np.asarray(Image.open(BytesIO(page.locator(".stage").screenshot())).convert("RGB"))
-
-
-def bounds(mask: np.ndarray) -> tuple[int, int, int, int]:
-    """Return left, top, right and bottom of what is set."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+    area = shown_area(page)
+    assert drawn_box(page, area, size) == pytest.approx(answer["bbox_pixels"], abs=1)
+    of_rectangle = bounds(picture(page)[..., 0] > 170)
+    assert area.pixels(of_rectangle, size) == pytest.approx(answer["bbox_pixels"], abs=1)
 
 
 def test_a_video_that_browsers_do_not_play(visit: Visit, tmp_path: Path) -> None:
@@ -253,8 +292,8 @@ def test_a_video_that_browsers_do_not_play(visit: Visit, tmp_path: Path) -> None
 
 
 def test_hostile_text_is_text(visit: Visit, tmp_path: Path) -> None:
-    name = "<img src=x onerror=window.hacked=1>.png"
-    media_files.image(tmp_path / name)
+    name = "<img src=x onerror=window.hacked=1>.mp4"
+    media_files.video(tmp_path / name, frames=5)
     write_answer(
         tmp_path / f"{HOSTILE.replace('/', '')}.json",
         inputFile=name,
@@ -303,12 +342,6 @@ def test_axe_finds_nothing_serious(visit: Visit, folder: Path, axe: str, scheme:
         open_item(page, item)
         findings += serious(page, axe)
     assert not findings
-
-
-def serious(page: Page, axe: str) -> list[str]:
-    page.evaluate(axe)
-    found = page.evaluate("axe.run()")["violations"]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
 
 
 def test_the_committed_page_is_built_from_the_committed_sources(built_page: Path) -> None:

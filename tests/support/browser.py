@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from cosmos_batch.console.console import FOLDER, Console
 from cosmos_batch.console.guard import Session
@@ -19,6 +19,10 @@ CHROMIUM = shutil.which("chromium")
 WHY_SKIPPED = "Chromium is not installed: make chromium says why"
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=WHY_SKIPPED)
+
+SIZE = {"width": 1200, "height": 800}
+MILLISECONDS = 60_000  # that an expectation may take on a busy machine
+expect.set_options(timeout=MILLISECONDS)
 
 
 @contextmanager
@@ -73,3 +77,27 @@ def serving(console: Console) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@contextmanager
+def watched(browser: Browser, url: str, complaints: list[str], **options: object) -> Iterator[Page]:
+    """Open a URL, and collect errors of the page and requests to other places than where it lies."""
+    home = url.split("#")[0].removesuffix("index.html")
+    # Without motion, because axe would read the colors of a transition that is under way.
+    context = browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)  # type: ignore[arg-type]
+    context.set_default_timeout(MILLISECONDS)
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    page.on("request", lambda one: None if one.url.startswith((home, "data:", "blob:")) else complaints.append(one.url))
+    page.goto(url)
+    yield page
+    context.close()
+
+
+def serious(page: Page, axe: str) -> list[str]:
+    """Return the serious findings of axe on what a page shows."""
+    page.evaluate(axe)
+    violations = page.evaluate("axe.run()")["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in violations if one["impact"] in ("serious", "critical")]

@@ -142,7 +142,7 @@ function Limit({ label, placeholder, value, onChange }: LimitProps) {
     else if (Number.isFinite(number) && number >= 0) onChange(number);
   };
   return (
-    <div className="limit">
+    <div>
       <Input
         type="number"
         inputMode="decimal"

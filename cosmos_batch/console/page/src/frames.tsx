@@ -22,7 +22,7 @@ export function FrameStrip({ times, sheet, media, time, onSeek }: FrameStripProp
   const current = times.findLastIndex((one) => one <= time + 0.001);
   return (
     <ExpandableSection
-      headerText={`The model saw ${count(times.length, "frame")}${every ? `, one each ${every.toFixed(2)} s` : ""}`}
+      headerText={`The model saw ${count(times.length, "frame")}${every ? `, one every ${every.toFixed(2)} s` : ""}`}
       expanded={open}
       onChange={({ detail }) => setOpen(detail.expanded)}
     >

@@ -63,6 +63,10 @@ export function Overlay({ marks, time, box }: { marks: Marks; time: number | nul
   const points = marks.points.filter((one) => holds(one.span, time));
   return (
     <svg className="overlay" style={{ ...box }} viewBox={`0 0 ${box.width} ${box.height}`} aria-hidden="true">
+      <filter id="behind-label" x="-3%" width="106%" y="0" height="100%">
+        <feFlood floodColor="#000" floodOpacity="0.7" />
+        <feComposite in="SourceGraphic" />
+      </filter>
       {boxes.map((one, number) => (
         <g key={number} color={colors.get(one.label)}>
           <rect
@@ -90,7 +94,7 @@ function Label({ text, x, y }: { text: string; x: number; y: number }) {
   const shown = text.length > LABEL_LENGTH ? `${text.slice(0, LABEL_LENGTH - 1)}…` : text;
   // Above its box, or in it where the picture ends.
   return (
-    <text className="label" x={x + 2} y={y > 18 ? y - 5 : y + 15}>
+    <text className="label" filter="url(#behind-label)" x={x + 2} y={y > 18 ? y - 5 : y + 15}>
       {shown}
     </text>
   );
