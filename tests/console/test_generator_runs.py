@@ -1,12 +1,13 @@
 """Runs of generators in the browser: their contact sheet, two of them side by side, and the form of a new one."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
@@ -14,9 +15,8 @@ from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
 from cosmos_batch.contract.result import Output
 from cosmos_batch.contract.runs import ResultLine
 from tests.cli.commands.runs.conftest import put_row
-from tests.console.test_browser import watched
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, serving
+from tests.support.browser import chromium, needs_chromium, serious, serving, watched
 from tests.support.moto_deployment import moto_deployment
 from tests.support.run_objects import answered, put_run
 
@@ -58,7 +58,23 @@ def _made(deployment: Deployment, run: str, video: Path, changed: str) -> Iterat
             content = f"{name} anew" if name == changed else name
             output = Output(uri=f"s3://assets/{key}", size=1, content_type="video/mp4", sha256=content)
             variant = {"prompt": number, "seed": seed}
-            yield answered(name, None, input=None, prompt=prompt, variant=variant, outputs=[document, output])
+            line = answered(name, None, input=None, prompt=prompt, variant=variant, outputs=[document, output])
+            yield line.model_copy(update={"pipeline": "cosmos3-nano"})
+
+
+def test_axe_finds_nothing_serious_on_the_sheet_and_on_two_runs_side_by_side(page: Page, axe: str) -> None:
+    for place, shown in (("runs/monday/sheet", ".sheet video"), ("compare/monday/tuesday", ".compared video")):
+        go_to(page, place)
+        page.locator(shown).first.wait_for()
+        assert not serious(page, axe)
+
+
+def test_a_generation_is_asked_for_again_with_its_pipeline_and_prompt(page: Page) -> None:
+    go_to(page, "runs/monday")
+    page.locator("a.row").first.click()
+    page.get_by_role("link", name="Ask again").click()
+    expect(page.get_by_role("button", name="Pipeline")).to_contain_text("cosmos3-nano")
+    expect(page.get_by_role("textbox", name="Prompt", exact=True)).to_have_value(re.compile("^A robot "))
 
 
 def go_to(page: Page, place: str) -> None:
@@ -111,9 +127,57 @@ def test_a_generation_is_asked_for_with_a_control_and_seeds(page: Page, tmp_path
     page.get_by_role("button", name="Show the plan and its price").click()
     expect(page.get_by_role("button", name="Start 3 items")).to_be_visible()
     shown = page.get_by_role("region", name="Plan").get_by_text("cosmos-batch runs start").inner_text()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the command").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == shown
     words = shlex.split(shown)
     assert words[:4] == ["aws", "s3", "cp", "edges.mp4"] and "--seeds=1,3-4" in words and words[-1] == "clip.mp4"
     assert f'--parameters={{"controls": {{"edge": {{"weight": 0.5, "path": "{words[4]}"}}}}}}' in words
+
+
+def test_files_that_are_dropped_while_others_are_copied_join_them_and_none_is_taken_twice(page: Page) -> None:
+    go_to(page, "runs")
+    go_to(page, "new")
+    held: list[Route] = []
+    page.route("**/api/dropped?**", lambda route: held.append(route), times=1)
+    status = page.locator(".drop").get_by_role("status")
+    drop(page, "first.mp4")
+    drop(page, "second.mp4")
+    expect(status).to_contain_text("2 to come")
+    plan = page.get_by_role("button", name="Show the plan and its price")
+    expect(plan).to_be_disabled()
+    held[0].continue_()
+    expect(status).to_have_text("2 files, 0.0 kB: first.mp4, second.mp4")
+    expect(plan).to_be_enabled()
+    drop(page, "first.mp4")
+    expect(status).to_contain_text("dropped before, and asked about once: first.mp4")
+    expect(status).to_contain_text("2 files, 0.0 kB: first.mp4, second.mp4")
+    page.get_by_role("button", name="Remove all").click()
+    expect(status).to_have_text("")
+    drop(page, "third.mp4")
+    expect(status).to_have_text("1 file, 0.0 kB: third.mp4")
+
+
+def test_a_plan_of_what_the_form_asks_no_more_is_not_shown(page: Page) -> None:
+    """A person goes on typing while the plan is made: starting it would ask something else."""
+    go_to(page, "runs")
+    go_to(page, "new")
+    drop(page, "clip.mp4")
+    prompt = page.get_by_role("textbox", name="Prompt", exact=True)
+    prompt.fill("Is it safe?")
+    held: list[Route] = []
+    page.route("**/api/plans", lambda route: held.append(route), times=1)
+    plan = page.get_by_role("button", name="Show the plan and its price")
+    with page.expect_request("**/api/plans"):
+        plan.click()
+    prompt.fill("Is it red?")
+    with page.expect_response("**/api/plans"):
+        held[0].continue_()
+    expect(plan).to_be_enabled()
+    expect(page.get_by_role("region", name="Plan")).to_have_count(0)
+    plan.click()
+    expect(page.get_by_role("region", name="Plan")).to_contain_text("Is it red?")
 
 
 def drop(page: Page, name: str) -> None:

@@ -1,11 +1,13 @@
 """The console on a deployment with the demo's small model: from files that are dropped to an export that is sent."""
 
+import json
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from cosmos_batch.cli import deployment as deployments
@@ -16,9 +18,9 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.demo import DEMO_REASON
 from cosmos_batch.demo.media import sample_clip, sample_image
 from cosmos_batch.state import PipelineRow
-from tests.console.test_browser import SIZE, serious, watched
-from tests.support.browser import chromium, needs_chromium, serving
+from tests.support.browser import SIZE, chromium, needs_chromium, serious, serving, watched
 from tests.support.deployed_app import TWO_B, App, configuration, running_app
+from tests.support.drawn_boxes import drawn_box, shown_area
 
 pytestmark = [needs_chromium, pytest.mark.timeout(900)]
 
@@ -78,6 +80,7 @@ def first(page: Page, files: list[Path]) -> str:
     page.get_by_role("button", name="Show the plan and its price").click()
     expect(page.get_by_label("Plan of the run")).to_contain_text("cost     about $")
     expect(page.get_by_text("cosmos-batch runs start --pipeline=cosmos-reason2-2b")).to_be_visible()
+    expect(page.get_by_role("button", name="Start 2 items at no cost on this local cloud")).to_be_visible()
     return started(page, 2)
 
 
@@ -128,7 +131,7 @@ def test_a_run_that_no_worker_can_serve_is_cancelled_and_resumed(
     expect(state).to_contain_text("SUCCEEDED", timeout=MINUTES)
     expect(page.locator("a.row")).to_contain_text("a red circle")
     page.get_by_role("button", name="Summary").click()
-    expect(page.get_by_text("of at most $50.00")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"nothing \(on AWS \$.*\) of at most \$50\.00"))).to_be_visible()
 
 
 def confirm(page: Page, action: str) -> None:
@@ -183,6 +186,11 @@ def test_boxes_are_drawn_on_a_picture(page: Page, tmp_path: Path) -> None:
     page.locator("a.row").click()
     expect(page.locator(".overlay rect")).not_to_have_count(0)
     expect(page.locator("h1", has_text="picture.png")).to_be_visible()
+    page.get_by_role("button", name="Document").click()
+    [box, *_] = json.loads(page.get_by_label("Document as JSON").inner_text())["data"]
+    with Image.open(tmp_path / "picture.png") as picture:
+        size = picture.size
+    assert drawn_box(page, shown_area(page), size) == pytest.approx(box["bbox_pixels"], abs=1)
 
 
 def test_what_has_failed_of_a_selection_is_retried_after_the_file_was_replaced(
@@ -221,8 +229,11 @@ def test_what_is_selected_is_exported_and_opens_from_a_file(
     page.get_by_label("Select shapes.mp4").check()
     page.get_by_label("Select broken.mp4").check()
     expect(page.get_by_text("2 selected")).to_be_visible()
+    page.get_by_role("button", name="Export with media").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(re.compile(r"2 videos and images of [\d.]+ [kM]B are copied"))
     with page.expect_download() as download:
-        page.get_by_role("button", name="Export with media").click()
+        dialog.get_by_role("button", name="Export with media").click()
     with zipfile.ZipFile(download.value.path()) as archive:
         archive.extractall(tmp_path)
     complaints: list[str] = []

@@ -48,7 +48,7 @@ export function ItemPage({ source, base, id }: { source: Source; base: string; i
 const home = (base: string) => (base === "#" ? "#/" : base);
 
 function Item({ source, detail }: { source: Source; detail: Detail }) {
-  const { row } = detail;
+  const { row, prompt, task } = detail;
   const input = inputOf(detail.document);
   return (
     <>
@@ -68,11 +68,9 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
       {source.log && (
         <div className="actions-of-item">
           <ItemLog url={source.log(row.id)} />
-          {input && (
-            <a href={`#/new?${new URLSearchParams({ source: input, prompt: detail.prompt, task: detail.task })}`}>
-              Ask again with another prompt or model
-            </a>
-          )}
+          <a href={`#/new?${new URLSearchParams({ source: input, prompt, task, pipeline: row.pipeline })}`}>
+            Ask again with another prompt or model
+          </a>
         </div>
       )}
       <ExpandableSection headerText="Document" variant="container">
@@ -84,11 +82,11 @@ function Item({ source, detail }: { source: Source; detail: Detail }) {
   );
 }
 
-// The file in S3 that an item is about.
-function inputOf(document: unknown): string | null {
+// The file in S3 that an item is about; empty for a generation from its prompt alone.
+function inputOf(document: unknown): string {
   const { input, inputUri } = document as { input?: unknown; inputUri?: unknown };
   const uri = inputUri ?? (typeof input === "object" ? (input as { uri?: unknown } | null)?.uri : input);
-  return typeof uri === "string" && uri.startsWith("s3://") ? uri : null;
+  return typeof uri === "string" && uri.startsWith("s3://") ? uri : "";
 }
 
 function Outcome({ detail }: { detail: Detail }) {
