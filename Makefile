@@ -14,7 +14,8 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests that start a local cloud, load an engine, train a model or open a browser. tests/test_ci.py keeps the list complete.
 NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/infra/test_local_cloud.py
-NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures)
+NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
+NOT_FAST += tests/cli/console/test_prefix_in_browser.py tests/cli/stopped_clouds/test_console_in_browser.py
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.commands.view import _opened
@@ -13,7 +12,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.console.console import FOLDER
 from tests.cli.console.conftest import client_of
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, read_view, serving, watched
+from tests.support.browser import read_view
 from tests.support.console_documents import write_answer
 
 
@@ -46,23 +45,6 @@ def test_the_documents_below_a_prefix_are_shown_beside_their_media_and_nothing_e
             part = client.get(clip["url"], headers={"range": "bytes=4-7"})
             assert (part.status_code, part.content) == (206, b"ftyp")
             assert client.get(clip["poster"]).headers["content-type"] == "image/jpeg"
-
-
-@needs_chromium
-def test_a_prefix_is_looked_at_in_the_browser() -> None:
-    complaints: list[str] = []
-    with _opened("s3://assets/clips/") as console, serving(console) as url, chromium() as browser:
-        read_view(console, FOLDER)
-        with watched(browser, url, complaints) as page:
-            row = page.locator("a.row")
-            expect(row).to_contain_text("A red circle moves.")
-            expect(row.locator("img")).to_be_visible()
-            row.click()
-            page.wait_for_function("() => document.querySelector('video')?.readyState >= 2")
-            page.evaluate("document.querySelector('video').currentTime = 3")
-            page.wait_for_function("() => !document.querySelector('video').seeking")
-            expect(page.get_by_text("secret.mp4 is not here, so it cannot be shown.")).to_be_visible()
-    assert not complaints
 
 
 def test_a_prefix_is_written_as_static_files(tmp_path: Path) -> None:

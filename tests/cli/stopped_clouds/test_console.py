@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
 from cosmos_batch.cli.commands import console as console_command
@@ -21,7 +20,7 @@ from tests.cli.commands.runs.conftest import put_row
 from tests.cli.console.conftest import client_of
 from tests.cli.stopped_clouds.conftest import Cloud
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, read_view, serving, watched
+from tests.support.browser import read_view
 from tests.support.run_objects import PIPELINE, answered, failed, put_run
 
 
@@ -81,26 +80,6 @@ def test_a_kept_run_can_be_looked_at_alone(client: TestClient) -> None:
         client.post("/api/plans/a/start", json={}),
     ):
         assert answer.status_code == 409 and "No cloud answers" in answer.json()["message"]
-
-
-@needs_chromium
-def test_a_kept_run_is_looked_at_in_the_browser(stopped: Cloud) -> None:
-    complaints: list[str] = []
-    with console_of_runs(find_run_deployments(), "") as console, serving(console) as url, chromium() as browser:
-        with watched(browser, url, complaints) as page:
-            page.get_by_role("link", name="monday").click()
-            rows = page.locator("a.row")
-            expect(rows).to_have_count(3)
-            expect(page.locator(".run-line")).to_contain_text("SUCCEEDED")
-            for action in ("Cancel the run", "Resume", "Retry what failed"):
-                expect(page.get_by_role("button", name=action)).to_have_count(0)
-            rows.filter(has_text="clip.mp4").click()
-            page.wait_for_function("() => document.querySelector('video')?.readyState >= 2")
-            page.go_back()
-            rows.filter(has_text="red.png").click()
-            expect(page.get_by_text("red.png is not here, so it cannot be shown.")).to_be_visible()
-        # Chromium names as errors the posters of files that were not kept.
-        assert not [complaint for complaint in complaints if "404" not in complaint]
 
 
 @pytest.mark.parametrize(("line", "home"), [("view monday", "monday"), ("console", "")])
