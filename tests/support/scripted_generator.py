@@ -102,7 +102,10 @@ def _settled(generation: Generation, files: GenerationFiles) -> Generation:
         return generation.model_copy(update={"width": 64, "height": 48})
     if generation.transfer is None:
         return generation
-    controls = {hint: probe(path) for hint, path in files.controls.items()}
+    computed = {
+        hint: first_file for hint in generation.transfer.controls if hint not in files.controls
+    }  # from the input
+    controls = {hint: probe(path) for hint, path in {**files.controls, **computed}.items()}
     frames = {hint: len(control.timeline.times) for hint, control in controls.items() if isinstance(control, VideoInfo)}
     return follow_controls(generation, frames, 10.0)
 

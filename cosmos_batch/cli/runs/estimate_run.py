@@ -60,6 +60,7 @@ def estimate_run(
     input_counts, uploads = counted.input_counts, counted.uploads
     estimate = RunEstimate(
         files=input_counts.read,
+        prompts=input_counts.prompts,
         items=items,
         bytes=input_counts.bytes,
         left_out=dict(input_counts.left_out),

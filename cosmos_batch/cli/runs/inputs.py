@@ -34,7 +34,8 @@ class WrongInputs(WrongCall):
 class InputCounts:
     """Counts of what was left out and why. Wrong lines are printed as they are found, because there may be a million.
 
-    `read` counts the inputs that were taken, and `bytes` those of them whose size is known. `left_out_names` has the
+    `read` counts the inputs that were taken, `prompts` those of them that are a prompt without a file, and `bytes` has
+    the sizes that are known. `left_out_names` has the
     first of the files that were left out, by the reason.
     """
 
@@ -44,11 +45,13 @@ class InputCounts:
         self.problems = 0
         self._first: list[LineProblem] = []
         self.read = 0
+        self.prompts = 0
         self.bytes = 0
 
     def take(self, item: RunItem) -> None:
         """Count an input that is taken."""
         self.read += 1
+        self.prompts += item.input is None
         self.bytes += item.size or 0
 
     def leave_out(self, why: str, name: str) -> None:

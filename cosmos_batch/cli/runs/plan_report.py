@@ -71,7 +71,11 @@ def duration(hours: float) -> str:
 
 
 def _inputs(estimate: RunEstimate) -> str:
-    text = f"{counted(estimate.files, 'file')}, {byte_size(estimate.bytes)}"
+    if estimate.prompts == estimate.files:
+        return "prompts alone, no file"
+    text = f"{counted(estimate.files - estimate.prompts, 'file')}, {byte_size(estimate.bytes)}"
+    if estimate.prompts:
+        text += f", and {counted(estimate.prompts, 'prompt')} without a file"
     if estimate.video_seconds:
         text += f", about {duration(estimate.video_seconds / 3600)} of video"
     if estimate.probed < estimate.files and estimate.probed + estimate.unreadable:

@@ -76,6 +76,7 @@ class RunEstimate(Model):
 
     files: int = Field(description="Inputs")
     items: int = Field(description="Requests: inputs times prompts, seeds and pipelines")
+    prompts: int = Field(default=0, description="Inputs that are a prompt without a file")
     bytes: int = Field(description="Of all inputs whose size is known")
     left_out: dict[str, int] = Field(default_factory=dict, description="Files that are not taken, by why")
     left_out_names: dict[str, list[str]] = Field(default_factory=dict, description="The first of these files, by why")

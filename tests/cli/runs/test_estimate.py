@@ -14,6 +14,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs.header_sample import RangeReader, Sample
+from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
@@ -203,6 +204,18 @@ def test_generations_are_weighed_by_what_they_make(plan: Plan) -> None:
         return estimate.gpu_dollars
 
     assert dollars() > 0
+
+
+def test_what_starts_from_text_is_no_file_of_the_plan(plan: Plan, put: Callable[..., None], tmp_path: Path) -> None:
+    def inputs(*arguments: str) -> str:
+        return list(plan_lines("run", plan("--pipeline", "cosmos3-nano", *arguments).estimate))[1]
+
+    assert inputs("--prompt", "A robot.") == "  inputs   prompts alone, no file"
+    put("first.png")
+    lines = [{"id": "1", "prompt": "Rain."}, {"id": "2", "prompt": "Rain.", "input": "s3://assets/first.png"}]
+    (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    shown = inputs(str(tmp_path / "asked.jsonl"), "--output", "s3://assets/made/")
+    assert shown.startswith("  inputs   1 file, 7 B") and "and 1 prompt without a file" in shown
 
 
 def test_generators_take_parameters_of_a_file(plan: Plan, tmp_path: Path) -> None:
