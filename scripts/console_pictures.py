@@ -88,7 +88,7 @@ def take_pictures_of_runs(page: Page, target: Path) -> None:
 
 def fill_form(page: Page) -> None:
     """Ask for the plan of a run over the clips in S3."""
-    page.set_viewport_size({"width": 1200, "height": 1100})
+    page.set_viewport_size({"width": 1200, "height": 1160})
     page.get_by_label("Or files in S3").fill("s3://assets/clips/")
     page.get_by_role("button", name="Task").click()
     page.locator("[data-value='temporal-localization']").click()

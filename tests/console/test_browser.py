@@ -160,6 +160,7 @@ def test_the_page_of_an_item_shows_its_boxes_and_events(visit: Visit, folder: Pa
     page = open_item(visit(folder), 1)
     boxes = page.locator(".overlay rect")
     expect(boxes).to_have_count(1)
+    assert page.locator("video").get_attribute("poster") is None, "the boxes of the first frame are drawn on it"
     page.get_by_role("button", name="A blue square falls").click()
     expect(page.locator(".event[aria-current]")).to_contain_text("A blue square falls")
     assert page.evaluate("document.querySelector('video').currentTime") == pytest.approx(2.5, abs=0.01)

@@ -101,10 +101,10 @@ def test_two_runs_are_side_by_side_with_their_differences_marked_and_their_agree
 def test_runs_whose_items_have_other_ids_are_compared_by_their_files(page: Page) -> None:
     go_to(page, "compare/monday/wednesday")
     status = page.get_by_role("status").filter(has_text="only in the first")
-    expect(status).to_have_text("5 only in the first, 3 only in the second")
-    page.get_by_role("button", name="Items belong together").click()
-    page.locator("[data-value='input']").click()
     expect(status).to_have_text("100.0 % agree. 2 only in the first, 3 same")
+    page.get_by_role("button", name="Items belong together").click()
+    page.locator("[data-value='id']").click()
+    expect(status).to_have_text("5 only in the first, 3 only in the second")
 
 
 def test_a_prefix_is_chosen_by_looking_and_asked_about(page: Page) -> None:

@@ -17,7 +17,7 @@ interface ComparePageProps {
 
 // Two runs side by side: how many answers agree, and those that differ.
 export function ComparePage({ first, second, onTitle }: ComparePageProps) {
-  const [by, setBy] = useState("id");
+  const [by, setBy] = useState<string | null>(null);
   const runs = usePolled<RunList>(
     "runs",
     () => ask("/api/runs?limit=200"),
@@ -43,9 +43,9 @@ export function ComparePage({ first, second, onTitle }: ComparePageProps) {
         <Select
           ariaLabel="Items belong together"
           expandToViewport
-          selectedOption={KEYS.find((one) => one.value === by) ?? null}
+          selectedOption={KEYS.find((one) => one.value === (by ?? BY_FILES)) ?? null}
           options={KEYS}
-          onChange={({ detail }) => setBy(detail.selectedOption.value ?? "id")}
+          onChange={({ detail }) => setBy(detail.selectedOption.value ?? null)}
         />
       </div>
       {second && <Compared key={`${second} ${by}`} first={first} second={second} by={by} />}
@@ -53,19 +53,28 @@ export function ComparePage({ first, second, onTitle }: ComparePageProps) {
   );
 }
 
+const BY_FILES = "input";
 const KEYS = [
+  { value: BY_FILES, label: "By files and variants" },
   { value: "id", label: "By the ids of items" },
-  { value: "input", label: "By files and variants" },
 ];
 
 // Changes that are no differences.
 const ALIKE = ["same", "fails in both"];
 
-function Compared({ first, second, by }: { first: string; second: string; by: string }) {
-  const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}?by=${by}`;
-  const { value, error } = usePolled<ComparedRuns>(
-    url,
-    () => ask(url),
+interface ComparedProps {
+  first: string;
+  second: string;
+  // How items belong together. Null: by files, or by ids where several items are about one file.
+  by: string | null;
+}
+
+function Compared({ first, second, by }: ComparedProps) {
+  const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}`;
+  const compare = () => ask<ComparedRuns>(`${url}?by=${by ?? BY_FILES}`);
+  const { value, error } = usePolled(
+    `${url} ${by}`,
+    () => (by === null ? compare().catch(() => ask<ComparedRuns>(`${url}?by=id`)) : compare()),
     () => null,
   );
   const table = useRef<HTMLTableElement>(null);

@@ -57,13 +57,13 @@ export const Filters = memo(function Filters({ query, state, onChange }: Filters
       />
       <Limit
         label="Seconds, at least"
-        placeholder="Seconds from"
+        placeholder="≥ seconds"
         value={query.minSeconds}
         onChange={(minSeconds) => onChange({ ...query, minSeconds })}
       />
       <Limit
         label="Seconds, at most"
-        placeholder="Seconds to"
+        placeholder="≤ seconds"
         value={query.maxSeconds}
         onChange={(maxSeconds) => onChange({ ...query, maxSeconds })}
       />
@@ -71,13 +71,13 @@ export const Filters = memo(function Filters({ query, state, onChange }: Filters
         <>
           <Limit
             label="Score, at least"
-            placeholder="Score from"
+            placeholder="≥ score"
             value={query.minScore}
             onChange={(minScore) => onChange({ ...query, minScore })}
           />
           <Limit
             label="Score, at most"
-            placeholder="Score to"
+            placeholder="≤ score"
             value={query.maxScore}
             onChange={(maxScore) => onChange({ ...query, maxScore })}
           />
@@ -117,7 +117,7 @@ function Search({ value, onChange }: { value: string; onChange: (value: string) 
         type="search"
         ariaLabel="Search"
         clearAriaLabel="Clear the search"
-        placeholder="Search in names, prompts and answers"
+        placeholder="Search names, prompts, answers"
         value={typed}
         onChange={({ detail }) => setTyped(detail.value.slice(0, 200))}
       />

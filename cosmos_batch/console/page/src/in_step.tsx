@@ -1,5 +1,5 @@
 import Button from "@cloudscape-design/components/button";
-import { type RefObject, useEffect } from "react";
+import { type RefObject, useEffect, useState } from "react";
 import type { Row } from "./types";
 
 const DRIFT = 0.1; // seconds by which a video may be away from the others
@@ -31,11 +31,12 @@ export function PlayInStep({ table }: { table: RefObject<HTMLTableElement | null
   );
 }
 
-// The video that was generated, or a small picture of what a row is about.
+// The video that was generated, or a small picture of what a row is about, if one can be shown.
 export function Thumbnail({ row }: { row: Row }) {
+  const [broken, setBroken] = useState(false);
   if (isVideo(row) && row.media)
     return <video src={row.media} muted loop playsInline preload="metadata" aria-label={`Video ${row.name}`} />;
-  return row.poster ? <img src={row.poster} alt={row.name} /> : null;
+  return row.poster && !broken ? <img src={row.poster} alt={row.name} onError={() => setBroken(true)} /> : null;
 }
 
 export function isVideo(row: Row): boolean {

@@ -40,7 +40,6 @@ export function Player({ ref, source, media, marks, onTime, onLength }: PlayerPr
       <Video
         ref={ref}
         url={url}
-        poster={media.poster}
         name={media.name}
         offset={isConverted ? 0 : media.offset}
         marks={marks}
@@ -60,7 +59,6 @@ export function Player({ ref, source, media, marks, onTime, onLength }: PlayerPr
 interface VideoProps {
   ref: Ref<PlayerHandle>;
   url: string;
-  poster: string | null;
   name: string;
   offset: number;
   marks: Marks;
@@ -69,7 +67,7 @@ interface VideoProps {
   onRefused: () => void;
 }
 
-function Video({ ref, url, poster, name, offset, marks, onTime, onLength, onRefused }: VideoProps) {
+function Video({ ref, url, name, offset, marks, onTime, onLength, onRefused }: VideoProps) {
   const video = useRef<HTMLVideoElement>(null);
   const [time, setTime] = useState(0);
   const box = useContentBox(video);
@@ -94,11 +92,11 @@ function Video({ ref, url, poster, name, offset, marks, onTime, onLength, onRefu
   }, [url, offset, onTime]);
   return (
     <div className="stage">
-      {/* The clips have no captions: what there is about them is in the answer. */}
+      {/* No poster: it is a later frame than the first one, on which the boxes belong that are drawn at first. The clips
+          have no captions: what there is about them is in the answer. */}
       <video
         ref={video}
         src={url}
-        {...(poster ? { poster } : {})}
         controls
         preload="auto"
         aria-label={`Video ${name}`}

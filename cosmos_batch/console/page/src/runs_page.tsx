@@ -63,7 +63,7 @@ function Line({ run }: { run: RunLine }) {
       <th scope="row">
         <a href={`#/runs/${encodeURIComponent(run.id)}`}>{run.id}</a>
       </th>
-      <td>
+      <td className="state">
         <StateBadge run={run} />
         {run.reason && <div className="faint spoken">{run.reason}</div>}
       </td>
