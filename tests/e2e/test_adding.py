@@ -189,7 +189,7 @@ def make_environment(copy: Path) -> None:
 
 def run(copy: Path, *arguments: str) -> str:
     """Run Python in the environment of the copy; returns what it prints."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHONPATH"))}
     variables["COSMOS_BATCH_HOME"] = str(copy.parent / "home")
     command = [str(copy.parent / "environment" / "bin" / "python"), *arguments]
     ended = subprocess.run(command, cwd=copy, env=variables, capture_output=True, text=True, check=False)
