@@ -12,8 +12,10 @@ OMNI := .venv/omni/installed
 PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-# Tests that start a local cloud, load an engine, train a model or open a browser. tests/test_ci.py keeps the list complete.
-NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/infra/test_local_cloud.py
+# Tests that start a local cloud or browser (tests/test_ci.py keeps these complete), run engines or workers, train a model,
+# or lint the templates of all examples: together they take most of the time of `make test`.
+NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/worker
+NOT_FAST += $(patsubst %,tests/infra/test_%.py,app local_cloud security)
 NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
 NOT_FAST += tests/cli/console/test_prefix_in_browser.py tests/cli/stopped_clouds/test_console_in_browser.py
 
@@ -44,7 +46,7 @@ test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
 	@$(PYTEST) -rap --last-failed --last-failed-no-failures none
 
-test-fast: lint ## Lint, then run the tests that start no cloud, load no engine and open no browser
+test-fast: lint ## Lint, then run the tests without clouds, browsers, engines and workers
 	@$(PYTEST) $(SIDE_BY_SIDE) $(NOT_FAST:%=--ignore %) -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own

@@ -102,7 +102,7 @@ def test_more_files_than_a_shard_takes_are_one_run_too(cloud: Cloud) -> None:
     ]
     run_id = call(cloud, manifest={"inputFiles": files})
     assert [execution["name"] for execution in cloud.executions()] == [run_id]
-    assert [shard.items for shard in read_shards(cloud.s3, STATE_BUCKET, run_id)] == [250, 250, 100]
+    assert [shard.items for shard in read_shards(cloud.s3, STATE_BUCKET, run_id)] == [10, 20, 40, 80, 160, 250, 40]
 
 
 def test_one_file_is_a_run_as_it_was_in_2_5(cloud: Cloud) -> None:
