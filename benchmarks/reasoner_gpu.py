@@ -40,6 +40,7 @@ _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts t
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
+_PRINTED = 500  # characters: greedy answers are long
 _EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
 
 
@@ -54,10 +55,10 @@ class ReasonerSession:
         self._plain = False
 
     def keep(self, step: str, found: Any) -> None:
-        """Add a step's result, print it, and write all results."""
+        """Add a step's result, print its beginning, and write all results."""
         self._found[step] = found
         self._into.write_text(json.dumps(self._results, indent=1) + "\n", encoding="utf-8")
-        print(step, json.dumps(found), file=sys.stderr, flush=True)
+        print(step, json.dumps(found)[:_PRINTED], file=sys.stderr, flush=True)
 
     async def run(self, engine: Any, model: Path, clips: list[Path], large: list[Path], options: Any) -> None:
         """Load the model and measure all passes."""
