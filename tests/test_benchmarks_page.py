@@ -56,7 +56,7 @@ def test_the_page_has_no_reasoner_of_a_vllm_that_does_not_ship() -> None:
     assert len(results) >= 2 and all(f"vllm=={version} " in lock for version in versions), versions
 
 
-@pytest.mark.parametrize("path", FOLDER.glob("generator-*nano.json"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("generator-*nano.json")), ids=lambda path: path.stem)
 def test_the_page_has_no_generator_of_packages_that_do_not_ship(path: Path) -> None:
     found = json.loads(path.read_text(encoding="utf-8"))
     engine = found["engine"] if "engine" in found else f"diffusers {found['diffusers']}"
