@@ -3,8 +3,9 @@
 The shards (`shards_of`), how many of them are fed at once (`concurrency`), what a run has yet to send
 (`jobs_to_come`), how many workers are started and their pace (`simulated_worker`) and the plan (`Sample`,
 `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are the totals of waiting work
-(`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`) and the order of the calls in `scale`.
-Simulated are the clock, the queue, the instances and the engine.
+(`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`), the order of the calls in `scale`,
+and the turns of feeding with the state machine's pauses (`FeedTurns`). Simulated are the clock, the queue, the
+instances and the engine.
 
 `runs_simulation_results` is the command.
 """
@@ -12,10 +13,11 @@ Simulated are the clock, the queue, the instances and the engine.
 import heapq
 import itertools
 import random
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from benchmarks.runs_simulation_clips import MIXED, ClipLengths, engine_units
+from benchmarks.runs_simulation_times import MEASURED, SimulatedTimes
 from benchmarks.scaling import REASONER_ON_L40S
 from benchmarks.simulated_worker import (
     COLD_START_SECONDS,
@@ -33,6 +35,7 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.settings import WorkerSettings
 from cosmos_batch.planning.runs.shards import shards_of
 from cosmos_batch.state import FedItems, PipelineRow, RunRow
+from cosmos_batch.state.feed_turns import ITEMS_PER_SECOND, LONGEST_WAIT
 from lambdas.runs.prepare import concurrency
 from lambdas.scaling.unfed_jobs import jobs_to_come
 
@@ -41,8 +44,7 @@ IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configurati
 QUEUE = DeployedQueue(id=PIPELINE, queue_url="https://queue", identity=IDENTITY)
 INSTANCE_TYPE = "g6e.12xlarge"
 SPOT_LOSSES_PER_HOUR = 0.05
-# Measured on the local cloud (benchmarks/results/runs-items.json), whose DynamoDB serves one call at a time.
-FEED_SECONDS, COLLECT_SECONDS = 30.0, 15.0
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0  # before the state machine calls a function again (`run_states._retry`)
 RECEIVED_AT_ONCE = 10
 NEARLY_ALL = 0.95  # the share of the most workers from which on the run is in its steady state
 
@@ -84,19 +86,45 @@ class RunOutcome:
     whole: TimeUse = field(default_factory=TimeUse)
     peak_in_flight: int = 0
     peak_shards: int = 0
+    peak_feeding: int = 0
+    peak_fed_per_second: float = 0.0
+    feed_calls: int = 0
     peak_starts: int = 0
     peak_ends_per_second: float = 0.0
     workers: list[tuple[float, int, int]] = field(default_factory=list)
 
 
+class Turns:
+    """The turns of feeding, as `FeedTurns` gives them."""
+
+    def __init__(self) -> None:
+        self._taken_until = 0.0
+
+    def take(self, items: int, now: float) -> float | None:
+        """Return how long to wait for the next turn, or None where that would be too long."""
+        begins = max(now, self._taken_until)
+        if begins - now > LONGEST_WAIT:
+            return None
+        self._taken_until = begins + items / ITEMS_PER_SECOND
+        return begins - now
+
+
 class RunSimulation:
     """A simulation of one run, event after event."""
 
-    def __init__(self, items: int, max_workers: int, seed: int = 1, mix: ClipLengths = MIXED) -> None:
+    def __init__(
+        self,
+        items: int,
+        max_workers: int,
+        seed: int = 1,
+        mix: ClipLengths = MIXED,
+        times: SimulatedTimes = MEASURED,
+    ) -> None:
         self.outcome = RunOutcome(f"{items:,} clips, {max_workers} workers", items, max_workers)
         self._engine: EngineSpeed = REASONER_ON_L40S
         self._compute = compute(max_workers)
-        self._units = engine_units(mix.clips(items, seed), seed + 1)
+        self._units = engine_units(mix.clips(items, seed), seed + 1, times.spread)
+        self._times = times
         self._random = random.Random(seed + 2)
         self._shards = shards_of(itertools.repeat(b"", items), RUN, [PIPELINE])
         self._run_row = RunRow(id=RUN, state="RUNNING", pipelines=[PIPELINE], items=items, started_at=START.isoformat())
@@ -113,6 +141,10 @@ class RunSimulation:
         self._worker_settings = WorkerSettings()
         self._slots = concurrency(DeployedPipeline(queue=QUEUE, compute=self._compute))
         self._in_map = 0
+        self._turns = Turns()
+        self._feeding = 0
+        self._fed_in_second: defaultdict[int, float] = defaultdict(float)
+        self._sizes: list[int] = []
         self._ended_items = 0
         self._noted: list[tuple[int, TimeUse]] = []
         self._ended_before = 0
@@ -127,6 +159,7 @@ class RunSimulation:
             self.now, _, kind, what = heapq.heappop(self._events)
             getattr(self, f"_{kind}")(what)
         self.outcome.steady = self._steady()
+        self.outcome.peak_fed_per_second = round(max(self._fed_in_second.values()), 3)
         return self.outcome
 
     def _at(self, time: float, kind: str, what: object) -> None:
@@ -140,12 +173,32 @@ class RunSimulation:
             return
         size = shard[0].items
         self._left.append(size)
+        self._sizes.append(size)
         self._in_map += 1
         self.outcome.peak_shards = max(self.outcome.peak_shards, self._in_map)
-        self._at(self.now + FEED_SECONDS, "fed", (len(self._left) - 1, size))
+        self._at(self.now, "feed", (len(self._left) - 1, 0))
+
+    def _feed(self, what: tuple[int, int]) -> None:
+        """Call the function: it waits for its turn and feeds the shard, or is called again after a random pause."""
+        shard, earlier_calls = what
+        self.outcome.feed_calls += 1
+        size = self._sizes[shard]
+        wait = self._turns.take(size, self.now)
+        if wait is None:
+            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(earlier_calls, 10))
+            self._at(self.now + self._random.uniform(0, longest), "feed", (shard, earlier_calls + 1))
+            return
+        self._feeding += 1
+        self.outcome.peak_feeding = max(self.outcome.peak_feeding, self._feeding)
+        begins, seconds = self.now + wait, size * self._times.feed
+        for second in range(int(begins), int(begins + seconds) + 1):
+            overlap = min(second + 1, begins + seconds) - max(second, begins)
+            self._fed_in_second[second] += overlap / seconds * size
+        self._at(begins + seconds, "fed", (shard, size))
 
     def _fed(self, what: tuple[int, int]) -> None:
         shard, size = what
+        self._feeding -= 1
         for _ in range(size):
             self._work[self._next_item] = (shard, next(self._units))
             self._waiting.append(self._next_item)
@@ -212,7 +265,7 @@ class RunSimulation:
         self.outcome.finished_at = self.now
         self._left[shard] -= 1
         if not self._left[shard]:
-            self._at(self.now + COLLECT_SECONDS, "collected", None)
+            self._at(self.now + self._sizes[shard] * self._times.collect, "collected", None)
 
     def _ready(self, worker: SpotWorker) -> None:
         worker.touched_at = self.now

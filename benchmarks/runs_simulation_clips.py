@@ -17,8 +17,6 @@ from cosmos_batch.planning.runs.question_work import ProbedMedia, media_tokens
 MEASURED_TOKENS = 2598.0
 _GROWTH = math.log2(17.38 / 8.46)
 _ANSWER_SHARE = 1 - 12.83 / 17.38
-# The spread of the time of one item, because answers differ in length. It is assumed: we have not measured it.
-_SPREAD = 0.3
 _SIZES = ((640, 480), (1280, 720), (1920, 1080))
 
 
@@ -46,11 +44,14 @@ def tokens_of(clip: ProbedMedia) -> float:
     return media_tokens(clip, Parameters())
 
 
-def engine_units(clips: Iterator[ProbedMedia], seed: int) -> Iterator[float]:
-    """Yield how long each clip takes in a full batch, in units of the clip that was measured."""
+def engine_units(clips: Iterator[ProbedMedia], seed: int, spread: float) -> Iterator[float]:
+    """Yield how long each clip takes in a full batch, in units of the clip that was measured.
+
+    `spread` is the standard deviation of the logarithm of a factor, because answers differ in length.
+    """
     drawn = random.Random(seed)
     for clip in clips:
         media = (tokens_of(clip) / MEASURED_TOKENS) ** _GROWTH
         # The mean of the factor is 1, so that the spread makes the whole neither longer nor shorter.
-        factor = drawn.lognormvariate(-_SPREAD * _SPREAD / 2, _SPREAD)
+        factor = drawn.lognormvariate(-spread * spread / 2, spread)
         yield (_ANSWER_SHARE + (1 - _ANSWER_SHARE) * media) * factor

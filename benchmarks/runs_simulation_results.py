@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import FOLDER
-from benchmarks.runs_simulation import FEED_SECONDS, RunOutcome, RunSimulation
+from benchmarks.runs_simulation import RunOutcome, RunSimulation
 from benchmarks.runs_simulation_plan import compare, pace_of_another_run
+from benchmarks.runs_simulation_times import VARIED
 from benchmarks.scaling_plot import plot
 from cosmos_batch.contract.runs import SHARD_ITEMS
+from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM
 
 PLOT, RESULTS = Path(__file__).parent.parent / "docs" / "runs.svg", FOLDER / "runs-simulation.json"
 ITEMS, WORKERS = 1_000_000, (16, 80, 400)
+PROCESSES = 2
 POINTS = 300  # how many points each line of the plot has
 IDLE_LIMIT, PLAN_LIMIT = 0.05, 0.15
 # By what is counted: AWS's limit, and its page. Those of accounts can be raised.
@@ -28,24 +31,29 @@ LIMITS = {
     "messages in the queue and in hand": (120_000, "Amazon SQS standard queue quotas: in flight"),
     "write units in a second to a run's partition": (1000, "Quotas in Amazon DynamoDB"),
     "write units in a second while the first shards are fed": (4000, "DynamoDB on-demand: a table without history"),
-    "HEAD requests in a second while the first shards are fed": (5500, "S3 performance: a prefix"),
+    "write units in a second when items end": (40_000, "Quotas in Amazon DynamoDB: a table"),
+    "HEAD requests in a second": (5500, "S3 performance: a prefix"),
     "SubmitJob in an invocation of `scale`": (100, "two minutes of the function"),
 }
-UNITS_PER_END = 3  # checked by tests/lambdas/runs/test_table_limits.py
-_TRANSITIONS_PER_SHARD, _ROWS_PER_ITEM = 3, 2
+# Write units at most: of an item's end to its run's partition, of a shard to it, and of an item that is fed. All are
+# checked by tests/lambdas/runs/test_table_limits.py.
+UNITS_PER_END, UNITS_PER_SHARD, UNITS_PER_FED_ITEM = 3, 25, 8
+_TRANSITIONS_PER_SHARD = 3
 
 
 def peaks(outcome: RunOutcome) -> dict[str, float]:
     """Return what is compared with each of `LIMITS`."""
-    fed_per_second = outcome.peak_shards * SHARD_ITEMS / FEED_SECONDS
+    ends = outcome.peak_ends_per_second
+    fed = outcome.peak_fed_per_second
     return {
         "children of the map at once": outcome.peak_shards,
-        "state transitions in a second": outcome.peak_ends_per_second / SHARD_ITEMS * _TRANSITIONS_PER_SHARD,
-        "invocations of `feed` at once": outcome.peak_shards,
+        "state transitions in a second": ends / SHARD_ITEMS * _TRANSITIONS_PER_SHARD,
+        "invocations of `feed` at once": outcome.peak_feeding,
         "messages in the queue and in hand": outcome.peak_in_flight,
-        "write units in a second to a run's partition": outcome.peak_ends_per_second * UNITS_PER_END,
-        "write units in a second while the first shards are fed": fed_per_second * _ROWS_PER_ITEM,
-        "HEAD requests in a second while the first shards are fed": fed_per_second,
+        "write units in a second to a run's partition": (ends * (UNITS_PER_END + UNITS_PER_SHARD / SHARD_ITEMS)),
+        "write units in a second while the first shards are fed": fed * UNITS_PER_FED_ITEM,
+        "write units in a second when items end": ends * UNITS_PER_ITEM["dynamodb.write"],
+        "HEAD requests in a second": fed,
         "SubmitJob in an invocation of `scale`": outcome.peak_starts,
     }
 
@@ -71,6 +79,22 @@ def simulate(workers: int, seconds_per_unit: float) -> tuple[RunOutcome, dict[st
     return outcome, row_of(outcome, seconds_per_unit)
 
 
+def vary(name: str) -> dict[str, Any]:
+    """Simulate the largest run with other times; return what is kept of it."""
+    return varied_row(name, RunSimulation(ITEMS, max(WORKERS), times=VARIED[name]).run())
+
+
+def varied_row(name: str, outcome: RunOutcome) -> dict[str, Any]:
+    """Return what is kept of a run with other times."""
+    return {
+        "name": name,
+        "finished_at": outcome.finished_at,
+        "dollars": outcome.dollars,
+        "idle_share": outcome.steady.idle / outcome.steady.ready,
+        "peaks": peaks(outcome),
+    }
+
+
 def thinned(outcome: RunOutcome) -> RunOutcome:
     """Leave out points that a plot cannot show."""
     every = max(1, len(outcome.workers) // POINTS)
@@ -81,15 +105,16 @@ def thinned(outcome: RunOutcome) -> RunOutcome:
 def main() -> int:
     """Simulate, print, store and plot."""
     pace = pace_of_another_run()
-    with ProcessPoolExecutor(len(WORKERS)) as pool:
+    with ProcessPoolExecutor(PROCESSES) as pool:
         simulated = list(pool.map(simulate, WORKERS, [pace] * len(WORKERS)))
+        varied = list(pool.map(vary, VARIED))
     outcomes, rows = zip(*simulated, strict=True)
     for row in rows:
         print(
             f"{row['name']}: {row['finished_at'] / 3600:.1f} h, ${row['dollars']:,.0f}, idle {row['idle_share']:.1%}; "
             f"the plan is {row['hours_off']:+.0%} off in hours and {row['dollars_off']:+.0%} in dollars"
         )
-    RESULTS.write_text(json.dumps({"pace": pace, "runs": rows}, indent=1) + "\n", encoding="utf-8")
+    RESULTS.write_text(json.dumps({"pace": pace, "runs": rows, "varied": varied}, indent=1) + "\n", encoding="utf-8")
     PLOT.write_text(plot([thinned(outcome) for outcome in outcomes]), encoding="utf-8")
     return 0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.request import Request
-from lambdas.clients import client
+from lambdas.clients import Throttled, client
 from lambdas.log import log
 from lambdas.long_texts import keep_if_long, prompt_location
 
@@ -63,6 +63,11 @@ def send_failure(job_id: str, token: str, error: Error, stepfunctions: Any = Non
     `stepfunctions` is the boto3 client that calls; by default that of our own account.
     """
     _answer(stepfunctions, job_id, "send_task_failure", taskToken=token, error=error.code, cause=error.cause())
+
+
+def call_again(job_id: str, token: str, reason: str) -> None:
+    """Let the state that waits with a token call its function again after a pause, as it does where AWS throttles."""
+    _answer(None, job_id, "send_task_failure", taskToken=token, error=Throttled.__name__, cause=reason)
 
 
 def _answer(stepfunctions: Any, job_id: str, operation: str, **arguments: Any) -> None:

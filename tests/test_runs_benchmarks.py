@@ -1,5 +1,6 @@
 """The benchmarks of runs: a scaled-down simulation, the prices of calls, and what counts as exact."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from benchmarks.runs_cost import GOAL_DOLLARS, per_million, price_of, priced_uni
 from benchmarks.runs_deployment import RunTables
 from benchmarks.runs_simulation import RunOutcome, RunSimulation
 from benchmarks.runs_simulation_plan import compare, pace_of_another_run
-from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, peaks
+from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, peaks
+from benchmarks.runs_simulation_times import VARIED, SimulatedTimes
 from cosmos_batch.catalogue.prices import PRICES
 from cosmos_batch.media.headers import read_header
 from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM, orchestration_dollars
+from cosmos_batch.state.feed_turns import ITEMS_PER_SECOND
 
 ITEMS, WORKERS = 50_000, 16
 
@@ -34,10 +37,41 @@ def test_the_workers_of_a_simulated_run_are_hardly_ever_idle(outcome: RunOutcome
     assert outcome.steady.idle <= IDLE_LIMIT * outcome.steady.ready
 
 
-def test_a_simulated_run_of_16_workers_keeps_the_limits_of_aws(outcome: RunOutcome) -> None:
-    found = peaks(outcome)
+def exceeded(found: dict[str, float]) -> list[str]:
     assert set(found) == set(LIMITS)
-    assert not [name for name, number in found.items() if number > LIMITS[name][0]]
+    return [name for name, number in found.items() if number > LIMITS[name][0]]
+
+
+def test_a_simulated_run_of_16_workers_keeps_the_limits_of_aws(outcome: RunOutcome) -> None:
+    assert not exceeded(peaks(outcome))
+
+
+@pytest.mark.parametrize("times", VARIED.values(), ids=VARIED)
+def test_what_was_not_measured_on_aws_hardly_changes_a_simulated_run(
+    outcome: RunOutcome, times: SimulatedTimes
+) -> None:
+    other = RunSimulation(ITEMS, WORKERS, times=times).run()
+    assert other.finished_at == pytest.approx(outcome.finished_at, rel=0.03)
+    assert other.dollars == pytest.approx(outcome.dollars, rel=0.03)
+    assert not exceeded(peaks(other))
+
+
+def test_all_shards_of_400_workers_are_fed_at_the_pace_of_the_turns() -> None:
+    """The functions are ten times as fast as ours: it is the turns that keep the pace, and not their slowness."""
+    fast = VARIED["functions ten times as fast"]
+    found = RunSimulation(120_000, 400, times=fast).run()
+    assert found.peak_shards == 400 and found.feed_calls > found.peak_shards, "some were called again"
+    assert 0.5 * ITEMS_PER_SECOND < found.peak_fed_per_second <= ITEMS_PER_SECOND
+
+
+def test_the_recorded_simulations_keep_all_limits_and_goals() -> None:
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert [run["max_workers"] for run in found["runs"]] == [16, 80, 400]
+    assert [run["name"] for run in found["varied"]] == list(VARIED)
+    for run in (*found["runs"], *found["varied"]):
+        assert not exceeded(run["peaks"]) and run["idle_share"] <= IDLE_LIMIT
+    for run in found["runs"]:
+        assert abs(run["hours_off"]) <= PLAN_LIMIT and abs(run["dollars_off"]) <= PLAN_LIMIT
 
 
 def test_the_plan_of_a_simulated_run_is_close_to_what_it_takes(outcome: RunOutcome) -> None:

@@ -25,6 +25,8 @@ from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
 # one, delayed by as much, has not been delivered yet.
 NUDGE_SECONDS = 2
 
+FUNCTION_MEBIBYTES = 512  # the memory of each function
+
 
 class Environment(BaseModel):
     """Environment variables as a model: a process reads them with `read`, `infra` writes them with `variables`."""

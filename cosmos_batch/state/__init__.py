@@ -5,6 +5,7 @@
 
 from cosmos_batch.state.callbacks import Callbacks
 from cosmos_batch.state.fed_items import FedItems, RunFeeding
+from cosmos_batch.state.feed_turns import FeedTurns
 from cosmos_batch.state.groups import Group, Groups
 from cosmos_batch.state.item_ends import count_item, end_of
 from cosmos_batch.state.item_jobs import ItemJobs
@@ -28,6 +29,7 @@ __all__ = [
     "Cause",
     "ConditionFailed",
     "FedItems",
+    "FeedTurns",
     "Group",
     "Groups",
     "ItemEnd",

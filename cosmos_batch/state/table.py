@@ -12,6 +12,7 @@
 | `run#<run id>` | `run` | run over many files: `runs` |
 | `run#<run id>` | `shard#<shard>` | part of a run that was fed to its queue: `runs` |
 | `run#<run id>` | `fed#<pipeline>` | run and pipeline, what was fed: `fed_items` |
+| `feeding` | `turns` | table, when shards are fed: `feed_turns` |
 | `runs` | `<start>#<run id>` | run, to list them by time: `runs` |
 | `runs-active` | `<run id>` | run that has not ended: `runs` |
 | `pipeline#<pipeline>` | `worker#<batch job id>` | worker: `workers` |

@@ -8,7 +8,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cosmos_batch.contract.environment import Environment
+from cosmos_batch.contract.environment import FUNCTION_MEBIBYTES, Environment
 from infra.layer import layer_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +102,7 @@ class Functions(Construct):
             layers=self._layers,
             environment=environment.variables(),
             timeout=timeout,
-            memory_size=512,
+            memory_size=FUNCTION_MEBIBYTES,
             role=role,
             log_group=log,
             tracing=self._tracing,

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
 from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
-from infra.constructs.permissions import allow, shard_answers
+from infra.constructs.permissions import allow, shard_answers, shard_delays
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
 FEW_ATTEMPTS = 6
@@ -73,6 +73,9 @@ class Workflow(Construct):
             statements=[shard_answers(self.machine)],
             roles=[role for function in (runs.feed, runs.collect, runs.finish) if (role := function.role) is not None],
         )
+        feed_role = runs.feed.role
+        assert feed_role is not None, "our functions have roles"
+        iam.Policy(self, "ShardDelaysPolicy", statements=[shard_delays(self.machine)], roles=[feed_role])
 
     def allow_queue(self, queue: sqs.Queue) -> None:
         """Allow executions to send messages to a pipeline's queue."""

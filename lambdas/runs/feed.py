@@ -4,17 +4,30 @@ A state of the shard's execution waits with a task token until the last item has
 time, after a fault or by another execution: an item that has ended is not counted twice, and its job not done twice.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import PlannedItem, RunRequest, ShardRef
 from cosmos_batch.planning.pace import weight_of
-from cosmos_batch.state import ItemEnd, ItemJobs, RunFeeding, RunRow, Runs, ShardRow, Table, Watcher, Workers, end_of
+from cosmos_batch.state import (
+    FeedTurns,
+    ItemEnd,
+    ItemJobs,
+    RunFeeding,
+    RunRow,
+    Runs,
+    ShardRow,
+    Table,
+    Watcher,
+    Workers,
+    end_of,
+)
 from lambdas.clients import state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
@@ -24,8 +37,9 @@ from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import answer_shards, park_shard
 from lambdas.runs.shard_plan import plan_shard
 from lambdas.scaling.nudges import nudge_for_work
-from lambdas.step_functions import send_success
+from lambdas.step_functions import call_again, send_success
 
+FULL: Final = "full"  # of `Watched`
 DeployedPipelines = Callable[[], Mapping[str, DeployedPipeline]]
 
 
@@ -64,6 +78,8 @@ class Feeder:
         if over or not self._may_go_on(run, begun):
             self._pass()
             return
+        if not self._wait_for_turn():
+            return
         price = self._price_of_an_item(run)
         if not self._reserve(run, earlier, begun, price):
             self._pass()
@@ -98,6 +114,15 @@ class Feeder:
         self._park()
         return False
 
+    def _wait_for_turn(self) -> bool:
+        """Wait until it is this shard's turn. Returns False if that takes long: the function is called again then."""
+        seconds = FeedTurns(self._table).take(self.ref.items, time.time())
+        if seconds is None:
+            self._call_again("Many shards are being fed.")
+            return False
+        time.sleep(seconds)
+        return True
+
     def _has_stopped(self) -> bool:
         """Return whether the run was cancelled or has failed, perhaps too early for its end to find this shard's row.
 
@@ -117,6 +142,10 @@ class Feeder:
     def _pass(self) -> None:
         """Answer the task token at once, because the shard has nothing to wait for."""
         send_success(f"{self.ref.run}/{self.ref.shard}", self.token, '{"fed": false}')
+
+    def _call_again(self, reason: str) -> None:
+        """Let the state call this function again after a pause, with another token."""
+        call_again(f"{self.ref.run}/{self.ref.shard}", self.token, reason)
 
     def _reason_to_hold(self) -> str | None:
         """Return why no job of the pipeline can be done now, or None."""
@@ -159,11 +188,14 @@ class Feeder:
                 ends[index] = outcome
             elif item.job is not None:
                 weight += weight_of(item.job)
-                unsent += [] if outcome is None else [outcome]
+                unsent += [outcome] if isinstance(outcome, Unsent) else []
         send_jobs(queue.queue_url, request, unsent, self._jobs)
-        self._note_fed(ends, len(items) - len(ends), round(weight, 3))
         if unsent:
             nudge_for_work(self.environment.nudge_queue_url, self.ref.pipeline)
+        if FULL in watched:
+            self._call_again("So many items ask the same that some must wait until it is answered.")
+            return
+        self._note_fed(ends, len(items) - len(ends), round(weight, 3))
         log("fed", run=self.ref.run, shard=self.ref.shard, sent=len(unsent), ended=len(ends))
 
     def _note_fed(self, ends: Mapping[int, ItemEnd], waiting: int, weight: float) -> None:
@@ -181,10 +213,12 @@ class Feeder:
         elif row.complete:
             answer_shards([row])
 
-    def _watch(self, indexed: tuple[int, PlannedItem], request: RunRequest) -> ItemEnd | Unsent | None:
+    def _watch(
+        self, indexed: tuple[int, PlannedItem], request: RunRequest
+    ) -> ItemEnd | Unsent | Literal["full"] | None:
         """Note that an item waits for its job.
 
-        Returns the item's end if it has one, or the job if its message is to be sent.
+        Returns the item's end if it has one, the job if its message is to be sent, or `FULL` if it cannot wait for it.
         """
         index, item = indexed
         if item.job is None:
@@ -194,4 +228,6 @@ class Feeder:
         end = row.end_for(watcher)
         if outcome == "ended" and end is not None:
             return end_of(end, watcher)
+        if outcome == FULL:
+            return FULL
         return Unsent(item.job, row) if outcome == "send" else None

@@ -1,6 +1,7 @@
 """Runs through the deployed template: exact counts, one document for each item, tables, faults, cancel and budget."""
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,6 +209,25 @@ def test_a_run_whose_execution_is_stopped_is_cancelled(
     assert row.state == "CANCELLED"
     assert "enough" in (row.reason or "")
     wait_for(app.queue_is_empty, 120, "messages of a stopped run are left")
+
+
+def test_a_shard_whose_turn_is_far_is_fed_when_its_state_calls_again(
+    app: App, files: list[RunItem], run_id: str
+) -> None:
+    def let_turns_begin_in(seconds: float) -> None:
+        app.table.update("feeding", "turns", "SET #takenUntil = :then", {"then": round(time.time() + seconds, 3)})
+
+    def is_put_off() -> bool:
+        feeds = [call for call in app.cloud.calls() if "FunctionsFeed" in call["role"]]
+        return any(call["operation"] == "SendTaskFailure" for call in feeds)
+
+    let_turns_begin_in(3600)
+    write_run(app, run_id, files[:2], prompt="In turn?")
+    execution = start(app, run_id)
+    wait_for(is_put_off, 120, "the shard was not put off")
+    let_turns_begin_in(0)
+    summary = end_of(app, execution)
+    assert (summary.state, summary.succeeded) == ("SUCCEEDED", 2)
 
 
 def test_every_call_of_a_run_is_granted_and_every_grant_has_a_use(app: App) -> None:

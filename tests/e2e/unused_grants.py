@@ -57,6 +57,7 @@ USED_BY_RUNS = {
         *_ROWS,
         *_TABLES,
         *("dynamodb:putitem", "s3:getobjectversion", "sqs:sendmessage", "ssm:getparameters"),
+        "states:sendtaskfailure",
     ],
     "FunctionsCollect": [*_ROWS, *_TABLES],
     "FunctionsFinishRun": [

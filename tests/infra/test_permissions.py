@@ -67,7 +67,7 @@ ACTIONS = {
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "FunctionsFeed": LOG
     | READ_FILES
-    | {"s3:PutObject", "sqs:SendMessage", "ssm:GetParameters", "states:SendTaskSuccess"}
+    | {"s3:PutObject", "sqs:SendMessage", "ssm:GetParameters", "states:SendTaskFailure", "states:SendTaskSuccess"}
     | {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
     "FunctionsCollect": LOG | COLLECT,
     "FunctionsFinishRun": LOG
@@ -218,6 +218,12 @@ def test_hosts_and_cdks_function_alone_have_a_policy_of_aws() -> None:
 def test_vams_is_called_back_by_report_and_vams(assembly: Assembly, role: str) -> None:
     (machines,) = set(resources_of(assembly.statements(role), "states:SendTaskFailure"))
     assert ":stateMachine:vams-*" in machines
+
+
+def test_a_function_that_feeds_has_shards_fed_later_and_nothing_else(assembly: Assembly) -> None:
+    (machine,) = assembly.resources("Pipelines", "StepFunctions::StateMachine")
+    resources = resources_of(assembly.statements("FunctionsFeed"), "states:SendTaskFailure")
+    assert {*resources} == {json.dumps({"Fn::Join": ["", [{"Ref": machine}, "/Shards"]]})}
 
 
 @pytest.mark.parametrize("role", ["WorkerRole", "FunctionsScale", "FunctionsDeadLetter"])

@@ -1,6 +1,9 @@
-"""The state table's limits: what an end of an item writes to a run's partition, and a table that throttles."""
+"""The state table's limits: what is written for an item and for a shard, and a table that throttles."""
 
+import json
 import threading
+from collections import Counter
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +11,12 @@ import botocore.endpoint
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from benchmarks.runs_simulation_results import UNITS_PER_END
+from benchmarks.runs_simulation_results import LIMITS, UNITS_PER_END, UNITS_PER_FED_ITEM, UNITS_PER_SHARD
 from cosmos_batch.contract.runs import SHARD_ITEMS, ShardRef
 from cosmos_batch.state import ItemEnd, Runs
+from cosmos_batch.state.feed_turns import ITEMS_PER_SECOND
 from lambdas.clients import Throttled
+from lambdas.runs.prepare import SHARDS_LIMIT
 from tests.lambdas.cloud import TABLE
 from tests.lambdas.runs.conftest import RUN, RunFixture
 from tests.support.aws_answers import aws_answer
@@ -41,10 +46,67 @@ def test_each_end_of_an_item_writes_no_more_units_than_the_simulation_counts(ben
     runs.fed(run, ref.shard, SHARD_ITEMS, 12345.678)
     for index in range(SHARD_ITEMS):
         runs.count(run, ref.shard, {index: ItemEnd("succeeded", gpu_seconds=1.234567, dollars=0.000123456)})
-    key = {"pk": {"S": f"run#{run}"}, "sk": {"S": "shard#00000"}}
-    row = bench.cloud.dynamodb.get_item(TableName=TABLE, Key=key)["Item"]
-    size = sum(len(name) + size_of(value) for name, value in row.items())
-    assert 2 * WRITE_UNIT < size <= UNITS_PER_END * WRITE_UNIT
+    assert 2 * WRITE_UNIT < row_size(bench, f"run#{run}", "shard#00000") <= UNITS_PER_END * WRITE_UNIT
+
+
+class CountedWrites:
+    """Counts the writes of each row by DynamoDB's client."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[tuple[str, str]] = Counter()
+
+    def note(self, request: Any, **_: object) -> None:
+        """Note a write, and let it pass."""
+        if request.headers["X-Amz-Target"].endswith((b"PutItem", b"UpdateItem")):
+            body = json.loads(request.body)
+            key = body.get("Key") or body["Item"]
+            self.rows[key["pk"]["S"], key["sk"]["S"]] += 1
+
+    def units(self, bench: RunFixture, *partitions: str) -> int:
+        """Return the units of all writes to partitions whose keys begin so, by the rows as they are now."""
+        return sum(
+            number * -(-row_size(bench, *key) // WRITE_UNIT)
+            for key, number in self.rows.items()
+            if key[0].startswith(partitions)
+        )
+
+
+@pytest.fixture
+def writes(bench: RunFixture) -> Iterator[CountedWrites]:
+    counted, events = CountedWrites(), bench.cloud.dynamodb.meta.events
+    events.register_first("before-send.dynamodb", counted.note)
+    yield counted
+    events.unregister("before-send.dynamodb", counted.note)
+
+
+def row_size(bench: RunFixture, pk: str, sk: str) -> int:
+    row = bench.cloud.dynamodb.get_item(TableName=TABLE, Key={"pk": {"S": pk}, "sk": {"S": sk}})["Item"]
+    return sum(len(name) + size_of(value) for name, value in row.items())
+
+
+def test_an_item_is_fed_within_the_units_for_which_turns_are_given(bench: RunFixture, writes: CountedWrites) -> None:
+    """The longest key of S3 has 1,024 bytes; the job's row contains that of the file and that of the document."""
+    folder = "/".join(["k" * 60] * 16)
+    bench.started(bench.items(f"{folder}/a"))
+    units = writes.units(bench, "job#", "output#")
+    assert UNITS_PER_FED_ITEM - 3 <= units <= UNITS_PER_FED_ITEM
+    assert LIMITS["write units in a second while the first shards are fed"][0] >= ITEMS_PER_SECOND * UNITS_PER_FED_ITEM
+
+
+def test_a_shard_writes_no_more_units_to_its_run_than_the_simulation_counts(
+    bench: RunFixture, writes: CountedWrites
+) -> None:
+    """The run's row holds a reservation for each shard in flight, so each change of it writes several units."""
+    ref = bench.write(bench.items("a"))
+    bench.prepare()
+    for number in range(1, SHARDS_LIMIT):
+        bench.runs.reserve(RUN, f"{number:05}", 0.123456789, None)
+    writes.rows.clear()
+    bench.feed(ref, token=LONG_TOKEN)
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.collect(ref)
+    # The count of the item's end is one of the writes: the simulation counts it apart.
+    assert 0.5 * UNITS_PER_SHARD < writes.units(bench, f"run#{RUN}") <= UNITS_PER_SHARD
 
 
 class LimitedTable:
