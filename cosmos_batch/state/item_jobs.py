@@ -3,26 +3,33 @@
 The job of an item is named after what is asked, so that another run that asks the same finds it.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
-from cosmos_batch.state.job_rows import FINAL, JobRow
+from cosmos_batch.state.job_rows import FINAL, JobEnd, JobRow
 from cosmos_batch.state.jobs import Jobs, job_key, new_row, same_set, text_of
 from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import ConditionFailed, now
 
-Watched = Literal["send", "joined", "ended"]
-"""What is to be done about a watched job: send it to its queue; wait for it; or nothing, because it has ended."""
+Watched = Literal["send", "joined", "ended", "full"]
+"""What is to be done about a watched job: send it to its queue; wait for it; nothing, because it has ended; or ask
+again when it has ended, because as many items wait for it as may."""
+
+SERVED_ITEMS = 500
+"""How many items one answer serves: the next one that comes has the job done again. DynamoDB takes 400 KB of a row and
+a unit for each KB that it writes, and a row has up to 77 bytes for each of its items."""
 
 REUSED_FOR = timedelta(days=25)
 """How long an answer serves later runs. Its row and its document expire five days later (`KEEP_SECONDS`, and the
 lifecycle of the state bucket), by when the tables of a run that uses it must have been written."""
 
-EARLIER_ENDS = 50
-"""How many earlier ends of a job that is done again and again its row keeps, for tables that are not written yet."""
+EARLIER_ENDS, EARLIER_ITEMS = 50, 2000
+"""How many earlier ends of a job that is done again and again its row keeps, and for how many items in all, for tables
+that are not written yet. The latest end is kept in any case."""
 
 _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTED"}
 # Attributes of earlier attempts, which are removed from the row of a job that is done again.
@@ -41,7 +48,8 @@ class ItemJobs(Jobs):
         The job of another run, or of the same run before, is not done twice: if it is in flight, the item waits for it
         too. If it has succeeded with the wanted commit of the model, the item has its answer. If it has failed, it is
         done again if its error may pass, or if `retry` asks for it; a cancelled one is done again in any case. The end
-        of the item itself stays its end, unless it was cancelled.
+        of the item itself stays its end, unless it was cancelled. A job that has served `SERVED_ITEMS` items is done
+        again for the next one.
 
         Whoever is told to send the job calls `sent` afterwards. Until then everybody who asks is told to send it: two
         messages of a job do no harm, and none would lose it.
@@ -62,9 +70,11 @@ class ItemJobs(Jobs):
                 return "ended", row
             try:
                 if row.state not in FINAL:
+                    if row.is_full_for(watcher, SERVED_ITEMS):
+                        return "full", row
                     row = self._join(job, watcher, row)
                     return ("joined" if row.is_sent else "send"), row
-                if _may_end_otherwise(row, job, retry):
+                if _may_end_otherwise(row, job, watcher, retry) or row.is_full_for(watcher, SERVED_ITEMS):
                     return "send", self._reopen(job, watcher, row)
                 return "ended", self._reuse(watcher, row)
             except ConditionFailed:
@@ -74,6 +84,9 @@ class ItemJobs(Jobs):
         """Add an item to those that wait for a job in flight, which has until the latest of their deadlines."""
         values: dict[str, object] = {"watchers": {watcher.text}, **_IN_FLIGHT}
         expression, condition = "ADD #watchers :watchers", "#state IN (:planned, :running, :committed)"
+        if not row.concerns(watcher):
+            values["most"] = SERVED_ITEMS
+            condition += " AND (attribute_not_exists(#watchers) OR size(#watchers) < :most)"
         deadline = text_of(job.deadline)
         if row.deadline is None or row.deadline < deadline:
             values["deadline"] = deadline
@@ -83,15 +96,18 @@ class ItemJobs(Jobs):
 
     def _reuse(self, watcher: Watcher, row: JobRow) -> JobRow:
         """Note that an item gets the end of a job that had ended before the item asked for it."""
-        values = {"item": {watcher.text}, "before": row.state, "planned": row.stages["planned"]}
+        values: dict[str, object] = {"item": {watcher.text}, "before": row.state, "planned": row.stages["planned"]}
         condition = "#state = :before AND #stages.#planned = :planned"
+        if not row.concerns(watcher):
+            values["room"] = SERVED_ITEMS - len(row.watchers)
+            condition += " AND (attribute_not_exists(#reusedBy) OR size(#reusedBy) < :room)"
         return self._update(row.job_id, "ADD #reusedBy :item", values, condition)
 
     def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
         """Have a job done again for an item. Its earlier end is kept for the items that got that end."""
         new = {name: value for name, value in new_row(job).items() if name not in ("jobId", "pipeline", "input")}
-        kept = [end.stored() for end in (*ended.earlier, ended) if end.watchers or end.reused_by][-EARLIER_ENDS:]
-        new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": kept}
+        earlier = [end.stored() for end in _kept([*ended.earlier, ended])]
+        new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": earlier}
         expression = (
             f"SET {', '.join(f'#{name} = :{name}' for name in new)} "
             f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)}"
@@ -136,10 +152,24 @@ class ItemJobs(Jobs):
         return not row.concerns(watcher)
 
 
-def _may_end_otherwise(row: JobRow, job: Job, retry: bool) -> bool:
+def _kept(ends: Sequence[JobEnd]) -> list[JobEnd]:
+    """Return the latest of the ends of a job that are those of items, as many as its row has room for."""
+    kept: list[JobEnd] = []
+    items = 0
+    for end in reversed([end for end in ends if end.items]):
+        items += end.items
+        if kept and (items > EARLIER_ITEMS or len(kept) == EARLIER_ENDS):
+            break
+        kept.insert(0, end)
+    return kept
+
+
+def _may_end_otherwise(row: JobRow, job: Job, watcher: Watcher, retry: bool) -> bool:
     """Return whether a job that has ended can end otherwise if it is done again, perhaps by another model commit."""
     if row.state == "CANCELLED":
         return True
+    if job.invalidate_model and row.paid_by != watcher.run:
+        return True  # that was answered by a copy of the model which this run wants to have no more
     if row.state == "SUCCEEDED":
         if datetime.now(UTC) - datetime.fromisoformat(row.stages["planned"]) >= REUSED_FOR:
             return True

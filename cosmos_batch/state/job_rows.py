@@ -58,6 +58,15 @@ class JobEnd(TableRow):
     dollars: float = 0.0
     revision: str | None = Field(default=None, description="Commit of the model that answered an item of a run")
 
+    @property
+    def items(self) -> int:
+        """Return of how many items this is the end, or will be."""
+        return len(self.watchers) + len(self.reused_by)
+
+    def is_full_for(self, watcher: Watcher, most: int) -> bool:
+        """Return whether another item cannot have this end, because so many have it already."""
+        return self.items >= most and not self.concerns(watcher)
+
     def concerns(self, watcher: Watcher) -> bool:
         """Return whether this is the end of the item, or will be."""
         return watcher.text in self.watchers or watcher.text in self.reused_by

@@ -1,13 +1,14 @@
 """Items of runs share the row of a job: who waits for it, who reuses its end, and when it is done again."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Table, Watcher, end_of
-from cosmos_batch.state.item_jobs import REUSED_FOR
+from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Table, Watcher, end_of, item_jobs
+from cosmos_batch.state.item_jobs import EARLIER_ITEMS, REUSED_FOR, SERVED_ITEMS
 from cosmos_batch.state.job_rows import MESSAGE_LIFE
 from tests.support.jobs import make_job
 
@@ -174,3 +175,77 @@ def test_a_job_that_somebody_joined_meanwhile_is_not_closed(items: ItemJobs) -> 
 def test_the_jobs_of_items_are_not_counted_one_by_one_as_waiting_work(items: ItemJobs, table: Table) -> None:
     ended(items, GOOD)
     assert table.get("pipeline#cosmos-reason2-2b", "pipeline") is None
+
+
+# An answer serves so many items
+
+
+def test_an_item_that_finds_a_job_full_asks_again_when_it_has_ended(
+    items: ItemJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = Watcher("r3", "00000", 1)
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 2)
+    items.watch(make_job("i"), OTHER, retry=False)
+    assert items.watch(make_job("i"), third, retry=False)[0] == "full"
+    assert row_of_item(items).watchers == {WATCHER.text, OTHER.text}
+    assert items.watch(make_job("i"), OTHER, retry=False)[0] == "send", "it waits already"
+    ended(items, GOOD)
+    what, job_row = items.watch(make_job("i"), third, retry=False)
+    assert (what, job_row.state, job_row.watchers, job_row.paid_by) == ("send", "PLANNED", {third.text}, "r3")
+    assert all(job_row.end_for(watcher) is not None for watcher in (WATCHER, OTHER))
+
+
+def test_an_answer_that_has_served_enough_later_runs_is_asked_again(
+    items: ItemJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 3)
+    ended(items, GOOD)
+    later = [Watcher(f"r{number}", "00000", 0) for number in range(2, 6)]
+    outcomes = [items.watch(make_job("i"), watcher, retry=False)[0] for watcher in later]
+    assert outcomes == ["ended", "ended", "send", "send"]
+    assert items.watch(make_job("i"), later[0], retry=False)[0] == "ended", "its end stays"
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_items_that_come_at_once_do_not_overfill_a_job(
+    items: ItemJobs, table: Table, monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    """The row was read before others came: the write itself compares."""
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 2)
+    if not running:
+        ended(items, GOOD)
+    faster, read, late = ItemJobs(table), items.get, list[JobRow | None]()
+
+    def read_before_another(job_id: str) -> JobRow | None:
+        late.append(read(job_id))
+        if len(late) == 1:
+            faster.watch(make_job("i"), Watcher("r3", "00000", 0), retry=False)
+        return late[-1]
+
+    monkeypatch.setattr(items, "get", read_before_another)
+    assert items.watch(make_job("i"), OTHER, retry=False)[0] == ("full" if running else "send")
+    assert row_of_item(faster).items == (2 if running else 1)
+
+
+def test_the_row_of_a_job_stays_within_what_dynamodb_takes(items: ItemJobs, table: Table) -> None:
+    """Rows have 400 KB at most; the names of the runs are as long as they may be."""
+    for round_number in range(8):
+        names = {Watcher("r" * 62 + f"{round_number:02}", "00000", 1000 + item).text for item in range(SERVED_ITEMS)}
+        table.update("job#i", "job", "SET #watchers = :names", {"names": names})
+        ended(items, GOOD)
+        assert items.watch(make_job("i"), Watcher("new", f"{round_number:05}", 0), retry=False)[0] == "send"
+    kept = row_of_item(items).earlier
+    assert sum(end.items for end in kept) == EARLIER_ITEMS and len(names & kept[-1].watchers) == SERVED_ITEMS
+    assert len(json.dumps(table.get("job#i", "job"), default=sorted)) < 200_000
+
+
+# A copy of the model that a run wants to have no more
+
+
+def test_a_run_that_invalidates_the_model_uses_no_answer_of_another_run(items: ItemJobs) -> None:
+    job = make_job("i").model_copy(update={"invalidate_model": True})
+    ended(items, GOOD)
+    assert items.watch(job, OTHER, retry=False)[0] == "send"
+    ended(items, GOOD)
+    twin = Watcher(OTHER.run, "00009", 1)
+    assert items.watch(job, twin, retry=False)[0] == "ended", "its own answer is used"
