@@ -55,6 +55,9 @@ class RunItem(Model):
     version_id: str | None = Field(default=None, description="S3 version of the input, if one was named or listed")
     etag: str | None = Field(default=None, description="Of the input when it was listed; None if it was not listed")
     size: int | None = Field(default=None, ge=0, description="Bytes of the input when it was listed")
+    more_etags: list[str | None] = Field(
+        default_factory=list, description="Of the files of `parameters.moreInputs`, as they were before the start"
+    )
     prompt: Text | None = None
     system_prompt: Text | None = None
     parameters: Parameters | None = None

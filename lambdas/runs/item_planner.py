@@ -74,7 +74,7 @@ class ItemPlanner:
             if self._run.table_only:
                 raise Failure("InvalidInput", "tableOnly: a generator makes files.", "Leave it out, or set `output`.")
             work = plan_generation(request, text_id, self._environment, self._queue.identity.model, self._queue.serving)
-        _refuse_other_state(item, work.input)
+        _refuse_other_states(item, work)
         job = Job(
             job_id="item",
             execution_arn=self._execution.arn,
@@ -195,11 +195,17 @@ def _named(kind: str, value: object) -> str:
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
 
 
-def _refuse_other_state(item: RunItem, file: InputFile | None) -> None:
-    """Raise Failure where the file has changed since it was listed. A version cannot change."""
-    if file is None or item.etag is None or item.version_id is not None:
-        return
-    if file.etag.strip('"') != item.etag.strip('"'):
+def _refuse_other_states(item: RunItem, work: Work) -> None:
+    """Raise Failure where a file has changed since it was listed. A version cannot change."""
+    if work.input is not None and item.version_id is None:
+        _refuse_other_state(work.input, item.etag)
+    if item.more_etags:
+        for file, etag in zip(work.fields["more_inputs"], item.more_etags, strict=True):
+            _refuse_other_state(file, etag)
+
+
+def _refuse_other_state(file: InputFile, etag: str | None) -> None:
+    if etag is not None and file.etag.strip('"') != etag.strip('"'):
         raise Failure(
             "InvalidInput",
             f"{file.uri} has changed since the run was planned.",

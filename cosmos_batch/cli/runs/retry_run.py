@@ -13,7 +13,7 @@ from cosmos_batch.cli.runs.run_request import new_run_id
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
-from cosmos_batch.planning.runs.shards import item_line, shard_size
+from cosmos_batch.planning.runs.shards import in_any_state, item_line, shard_size
 
 
 def retry_run(
@@ -98,7 +98,7 @@ class RetryWriter:
             if failed:
                 for item in self._earlier.items_of(ref.shard):
                     if item.id in failed:
-                        yield ref.pipeline, item.model_copy(update={"etag": None, "size": None})
+                        yield ref.pipeline, in_any_state(item)
 
     def _is_wanted(self, line: ResultLine) -> bool:
         has_failed = line.error is not None and (not self._codes or line.error.code in self._codes)

@@ -9,13 +9,13 @@ import hashlib
 from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import RunItem, RunRequest
-from cosmos_batch.planning.runs.shards import item_line
+from cosmos_batch.planning.runs.shards import in_any_state, item_line
 
 
 class StartDigest:
     """The digest of what a start asks: its items, in their order, and its request.
 
-    The ETags and sizes of the items' files are left out: S3 does not know them before the files are uploaded.
+    The states of the items' files are left out: S3 does not know them before the files are uploaded.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class StartDigest:
 
     def add(self, item: RunItem) -> None:
         """Add the next item."""
-        self._hash.update(item_line(item.model_copy(update={"etag": None, "size": None})))
+        self._hash.update(item_line(in_any_state(item)))
 
     def with_request(self, request: RunRequest, choice: str = "") -> str:
         """Return the digest of the items that were added, and of the request.

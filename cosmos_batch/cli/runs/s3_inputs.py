@@ -1,6 +1,6 @@
 """List inputs that lie in S3: all objects below a prefix, and objects that are named one by one."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -134,6 +134,7 @@ class NamedObjects:
     def _look(self, task: tuple[ListedInput, list[_NamedObject]]) -> tuple[ListedInput, list[FieldProblem]]:
         listed, objects = task
         sizes: list[int] = []
+        etags: dict[str, str] = {}
         problems: list[FieldProblem] = []
         for named in objects:
             try:
@@ -142,6 +143,7 @@ class NamedObjects:
                 problems.append(FieldProblem.of(named.field, failure))
                 continue
             sizes.append(head["ContentLength"])
+            etags[named.uri] = head["ETag"]
             if named.field == "input":
                 known = listed.item.model_copy(update={"etag": head["ETag"], "size": head["ContentLength"]})
                 listed = listed._replace(item=known)
@@ -149,6 +151,8 @@ class NamedObjects:
             refuse_total_size(sizes)
         except Failure as failure:
             problems.append(FieldProblem.of("moreInputs", failure))
+        if not problems:
+            listed = listed._replace(item=_with_more_etags(listed.item, etags))
         return listed, problems
 
     def _head(self, named: _NamedObject) -> dict[str, Any]:
@@ -163,6 +167,16 @@ class NamedObjects:
             raise _not_readable(named.uri, error) from error
         refuse_size(named.uri, head["ContentLength"])
         return head
+
+
+def _with_more_etags(item: RunItem, etags: Mapping[str, str]) -> RunItem:
+    """Return an item with the ETags of the files that are seen together with its first, from those by URI."""
+    names = (item.parameters.more_inputs or []) if item.parameters is not None else []
+    if item.input is None or not names:
+        return item
+    first = parse_uri(item.input)
+    more = [etags.get(locate("moreInputs", name, first).uri) for name in names]
+    return item.model_copy(update={"more_etags": more}) if any(more) else item
 
 
 def _not_readable(uri: str, error: Any) -> Exception:

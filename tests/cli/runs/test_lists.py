@@ -115,6 +115,15 @@ def test_the_further_files_of_a_line_are_looked_at_before_anything_is_uploaded(
     assert deployment.clients("s3").list_objects_v2(Bucket="assets", Prefix="uploads/")["KeyCount"] == 0
 
 
+def test_the_states_of_all_files_of_a_line_are_kept_to_be_compared_later(
+    items: Items, put: Put, deployment: Deployment, tmp_path: Path
+) -> None:
+    put("a.png", "b.png")
+    [item] = items(manifest(tmp_path, {"id": "1", "inputs": ["s3://assets/a.png", "s3://assets/b.png"]}))
+    etags = [deployment.clients("s3").head_object(Bucket="assets", Key=name)["ETag"] for name in ("a.png", "b.png")]
+    assert [item.etag, *item.more_etags] == etags
+
+
 def test_all_files_of_a_line_together_may_be_too_large(
     plan: Plan, put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

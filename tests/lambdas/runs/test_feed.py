@@ -8,9 +8,10 @@ import pytest
 
 from cosmos_batch.catalogue.limits import PROMPT_INLINE_LIMIT
 from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import parse_uri
-from cosmos_batch.state import FedItems, JobRow, Revisions, RunFeeding
+from cosmos_batch.state import FedItems, JobRow, Revisions, RunFeeding, item_jobs
 from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
 from tests.lambdas.runs.conftest import RUN, RunFixture
@@ -73,6 +74,22 @@ def test_refused_items_are_counted_at_once(bench: RunFixture) -> None:
     bench.started(items)
     assert len(bench.sent()) == 1
     assert (bench.shard().failed, bench.shard().ended) == (3, {1, 2, 3})
+
+
+def test_a_change_of_any_of_several_files_is_noticed(bench: RunFixture) -> None:
+    [first, second] = bench.items("a", "b")
+    etag = bench.cloud.s3.head_object(Bucket="assets", Key="clips/b.mp4")["ETag"]
+    both = first.model_copy(update={"parameters": Parameters(more_inputs=[second.input or ""])})
+    items = [both.model_copy(update={"id": etag, "more_etags": [etag]}) for etag in (etag, '"before"')]
+    items.append(both.model_copy(update={"id": "not looked at"}))
+    ref = bench.started(items)
+    [message] = bench.sent()
+    bench.answer(message["job"]["jobId"])
+    bench.collect(ref)
+    [line] = bench.lines("errors")
+    assert line.id == '"before"' and line.error is not None
+    assert "clips/b.mp4 has changed" in line.error.message
+    assert len(bench.lines("results")) == 2
 
 
 def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(bench: RunFixture) -> None:
@@ -304,3 +321,22 @@ def test_many_questions_about_one_file_have_a_key_each_without_a_long_search(ben
     keys = {json.loads(line)["job"]["document"]["key"] for line in lines.splitlines()}
     assert len(keys) == 40
     assert calls < 3 * 40
+
+
+def test_more_items_than_one_answer_serves_wait_and_ask_again(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 2)
+    [item] = bench.items("a")
+    ref = bench.started([item.model_copy(update={"id": name}) for name in ("one", "two", "three")])
+    [answer] = bench.cloud.stepfunctions.answers
+    assert (answer["taskToken"], answer["error"]) == ("shard-token", "Throttled")
+    [first] = bench.sent()
+    bench.answer(first["job"]["jobId"])
+    bench.feed(ref, token="again")
+    _, second = bench.sent()
+    assert second == first, "its document is replaced"
+    [complete] = bench.answer(second["job"]["jobId"])
+    assert "again" in complete.task_tokens
+    bench.collect(ref)
+    assert sorted(line.dollars or 0 for line in bench.lines("results")) == [0, 0.5, 0.5], "two inferences for three"
