@@ -27,8 +27,9 @@ class PoliciesForPeople(Construct):
         self._storage, self._machine = storage, machine
         self.viewer = iam.ManagedPolicy(self, "Viewer", description="Read runs of Cosmos Batch and their files")
         self.operator = iam.ManagedPolicy(self, "Operator", description="Plan, start, stop and read these runs")
-        self._allow_viewing(self.viewer)
-        self._allow_viewing(self.operator)
+        for policy in (self.viewer, self.operator):
+            self._allow_viewing(policy)
+            _allow_worker_logs(policy, pipelines)
         self._allow_planning(self.operator, pipelines)
         self._allow_starting_and_stopping(self.operator)
 
@@ -64,3 +65,10 @@ class PoliciesForPeople(Construct):
         self._storage.table.grant_calls(policy, "UpdateItem")
         self._machine.grant_start_execution(policy)
         self._machine.grant_execution(policy, "states:StopExecution")
+
+
+def _allow_worker_logs(policy: iam.ManagedPolicy, pipelines: Sequence[PipelineResources]) -> None:
+    """Allow to read what the worker of an item has logged. It is a Batch job, of which Batch knows the stream."""
+    if pipelines:
+        allow(policy, ["batch:DescribeJobs", "batch:DescribeJobDefinitions"], ["*"])
+        allow(policy, ["logs:GetLogEvents"], [pipeline.worker.log.log_group_arn for pipeline in pipelines])

@@ -43,6 +43,7 @@ class Worker(Construct):
         super().__init__(scope, construct_id)
         self.resources = pipeline.resources
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+        self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         _allow_files(self.role, storage, pipeline.models)
         _allow_caches(self.role, storage, pipeline.pipeline.id)
         if storage.cache is not None:
@@ -78,7 +79,6 @@ class Worker(Construct):
     def _container(
         self, environment: dict[str, str], storage: StorageStack, image: ecs.ContainerImage
     ) -> batch.EcsEc2ContainerDefinition:
-        log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         return batch.EcsEc2ContainerDefinition(
             self,
             "Container",
@@ -88,7 +88,7 @@ class Worker(Construct):
             gpu=self.resources.gpus,
             job_role=self.role,
             environment=environment,
-            logging=ecs.LogDriver.aws_logs(stream_prefix="worker", log_group=log),
+            logging=ecs.LogDriver.aws_logs(stream_prefix="worker", log_group=self.log),
             # An init process (tini) passes SIGTERM on, and reaps the processes that an engine leaves behind.
             linux_parameters=batch.LinuxParameters(
                 self,

@@ -1,18 +1,26 @@
-"""The policies of the viewer and of the operator allow the calls that the commands on runs make, and no others."""
+"""The policies of the viewer and of the operator allow what the commands on runs and the console call, and no more."""
 
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.console.deployed_runs import DeployedRuns
+from cosmos_batch.cli.console.run_collection import RunCollection
+from cosmos_batch.cli.console.s3_media import S3MediaFinder
+from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs.run_snapshot import read_run_snapshot
+from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
+from cosmos_batch.console.collection import Entry, Progress
+from cosmos_batch.console.new_run_records import NewRun
 from cosmos_batch.store.backup import Backup
 from tests.support.deployed_app import App, wait_for
 
@@ -30,6 +38,7 @@ RESOURCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ssm": lambda call: f"arn:aws:ssm:{ACCOUNT}:parameter/{call['Name'].removeprefix('/')}",
     "states": lambda call: str(call.get("executionArn") or call.get("stateMachineArn")),
     "secretsmanager": lambda call: str(call["SecretId"]),
+    "logs": lambda call: f"arn:aws:logs:{ACCOUNT}:log-group:{call['logGroupName']}:{call['logStreamName']}",
 }
 TOKEN = "secretsmanager:GetSecretValue"  # workers alone read it; `doctor` then takes the person's own token
 
@@ -127,6 +136,16 @@ def operate(app: App, picture: Path) -> None:
     assert main(["submit", f"s3://{app.assets}/clips/", "--prompt", "What is it?"]) == 0
     slow = ["--prompt", json.dumps({"until": str(app.folder / "seen"), "text": "At last."})]
     assert main(["runs", "start", f"s3://{app.assets}/clips/", *slow, "--name", "slow", "--yes"]) == 0
+    operate_page(app, deployments.find())
+
+
+def operate_page(app: App, deployment: Deployment) -> None:
+    """Plan and start a run on the console's page. It stops runs and asks again by the functions of the commands."""
+    page = DeployedRuns(RunDeployments(deployment))
+    assert page.form().pipelines
+    asked = NewRun(sources=[f"s3://{app.assets}/clips/"], prompt="What is it?", pipeline="cosmos-reason2-2b")
+    started = page.start(page.plan(asked, None, {}).id)
+    wait_for(lambda: page.overview(started.run).run.state == "SUCCEEDED", 120, "the page's run has not ended")
 
 
 def view(app: App, recorder: Recorder) -> None:
@@ -145,6 +164,21 @@ def view(app: App, recorder: Recorder) -> None:
         assert main(["runs", *arguments]) == 0
     for form, ending in (("jsonl", ".jsonl"), ("fiftyone", "")):
         assert main(["runs", "export", "one", "--format", form, "--output", str(app.folder / f"out{ending}")]) == 0
+    view_pages(deployments.find())
+
+
+def view_pages(deployment: Deployment) -> None:
+    """Look at every kind of page of the console: all runs, one, its items and files, a log, two runs side by side."""
+    page = DeployedRuns(RunDeployments(deployment))
+    assert {run.id for run in page.runs(10).runs} >= {"one", "two", "slow"}
+    assert page.overview("one").run.id == "one" and page.compare("one", "two", "id").counts
+    items = RunCollection(deployment, "two", S3MediaFinder(deployment.clients("s3")).find)
+    entry = next(entry for entry in items.changes(Progress(), Event()) if isinstance(entry, Entry))
+    assert items.document(entry.path) is not None
+    [media] = [items.media(key) for key in entry.media if key is not None]
+    assert media is not None and b"".join(media.part(0, 8))
+    line = next(stored_run(deployment, "two").lines())
+    assert page.log("two", line.job_id)
 
 
 def grants_of(app: App, name: str) -> set[Grant]:

@@ -106,6 +106,7 @@ WITH_VAMS = {"FunctionsVams": READ_FILES | {"events:PutEvents"}}
 # AWS has no resource-level permission for these.
 WITHOUT_RESOURCE = {
     "batch:DescribeJobs",
+    "batch:DescribeJobDefinitions",
     "batch:DescribeJobQueues",
     "batch:DescribeComputeEnvironments",
     "cloudformation:DescribeStacks",  # it has, but not for a search among all stacks
