@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError, WrongCall
+from cosmos_batch.cli.runs import progress_counter
 from cosmos_batch.cli.runs.plan_report import plan_lines
 from cosmos_batch.cli.runs.run_plan import PlannedRun
 from cosmos_batch.contract.error import Failure
@@ -125,6 +127,26 @@ def test_a_folder_of_this_machine_is_uploaded_once(
     (tmp_path / "b.mp4").write_bytes(b"other content")
     assert len(plan(str(tmp_path)).uploads) == 1
     assert [item.input for item in items(str(tmp_path))] == [item.input for item in first]
+
+
+def test_files_are_uploaded_side_by_side_with_progress(
+    plan: Plan, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name in ("a.mp4", "b.mp4"):
+        (tmp_path / name).write_bytes(name.encode())
+    planned = plan(str(tmp_path))
+    s3, both = deployment.clients("s3"), Barrier(2)
+    upload = s3.upload_file
+
+    def upload_with_the_other(*arguments: object, **options: object) -> None:
+        both.wait(60)
+        upload(*arguments, **options)
+
+    monkeypatch.setattr(s3, "upload_file", upload_with_the_other)
+    monkeypatch.setattr(progress_counter, "_LOG_SECONDS", 0.0)
+    planned.write()
+    assert "2 of 2 files uploaded" in capsys.readouterr().err
 
 
 def test_the_folders_of_the_inputs_are_mirrored_below_the_output(plan: Plan, put: Put, tmp_path: Path) -> None:
