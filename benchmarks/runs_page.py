@@ -134,6 +134,8 @@ A number in bold is above its limit: AWS refuses some of these calls for a momen
 run's partition and of an item that is fed are the most that the rows allow; shards are fed in turns, so many items a
 second as a new table takes ([decision 078](decisions/078-the-shards-of-a-run-share-a-partition.md)).
 
+Where the counts of a run exceed a partition's limit, workers wait for DynamoDB, and no item fails for it.
+
 How long the functions take on AWS, and how much the times of equal clips differ because their answers do (by 30 %
 above), was not measured. So {found["runs"][-1]["max_workers"]} workers were simulated with other numbers too:
 

@@ -94,7 +94,7 @@ class RunOutcome:
     workers: list[tuple[float, int, int]] = field(default_factory=list)
 
 
-class Turns:
+class SimulatedTurns:
     """The turns of feeding, as `FeedTurns` gives them."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class RunSimulation:
         self._worker_settings = WorkerSettings()
         self._slots = concurrency(DeployedPipeline(queue=QUEUE, compute=self._compute))
         self._in_map = 0
-        self._turns = Turns()
+        self._turns = SimulatedTurns()
         self._feeding = 0
         self._fed_in_second: defaultdict[int, float] = defaultdict(float)
         self._sizes: list[int] = []
