@@ -1,5 +1,6 @@
 """Write the pictures of the console in `docs/pictures/`, from documents and runs over clips of the demo's world."""
 
+import os
 import sys
 import tempfile
 from io import BytesIO
@@ -61,7 +62,7 @@ def take_pictures_of_folder(page: Page, target: Path) -> None:
 
 def take_pictures_of_runs(page: Page, target: Path) -> None:
     """Write the pictures of all runs, of one that goes on, of two side by side, and of a new one."""
-    with moto_deployment(None) as deployment:
+    with patch.dict(os.environ, {"AWS_DEFAULT_REGION": "us-east-1"}), moto_deployment(None) as deployment:
         put_runs(deployment, put_clips(deployment))
         with (
             # The stand-in has no instances, quotas or model store that could be checked.
