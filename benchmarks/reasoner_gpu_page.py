@@ -74,7 +74,8 @@ Our worker is slower than raw vLLM because of the first seconds, in which the GP
 {_starts(found)}
 
 The machine was the same for all of them, and the files were in the page cache. Not measured with this release: a
-process for each clip, the 8B, two GPUs. The second of the commands starts with the compiled code that the first kept.
+start of the 16-bit model with kept caches (the second of these commands measures it), a process for each clip, the 8B,
+two GPUs.
 
 ```
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
@@ -95,9 +96,9 @@ def _large(bf16: dict[str, Any]) -> str:
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"are decoded on the CPU, which is what limits them: {bf16['1080p, 16 cores']['phases']['decode']:.1f} s each, "
         "in eight threads. This was measured before frames that nobody needs were "
-        f"[left out](#sampling-a-cameras-clip). Without these, {_FEW_CORES} cores that do nothing else decode "
-        f"{decoded:.1f} such clips per second, and the goal is {goal:.1f}: it needs the decoder of the GPU, which was "
-        "not tried.",
+        f"[left out](#sampling-a-cameras-clip). Without these, {_FEW_CORES} cores that do nothing but decode "
+        f"reach {decoded:.1f} such clips per second. The goal is {goal:.1f}, and the same cores must run the server "
+        "and the worker too, so we expect that it needs the decoder of the GPU, which was not tried.",
         118,
         break_on_hyphens=False,
     )

@@ -130,11 +130,12 @@ the 400 workers, and the plan's hours were 36 % too few.
 |---|---|{"---|" * len(found["runs"])}
 {limits}
 
-A number in bold is above its limit: AWS refuses some of these calls for a moment, and they are tried again. Units to a
-run's partition and of an item that is fed are the most that the rows allow; shards are fed in turns, so many items a
-second as a new table takes ([decision 078](decisions/078-the-shards-of-a-run-share-a-partition.md)).
+A number in bold is above its limit: AWS refuses some of these calls for a moment, and they are tried again. The write
+units, both to a run's partition and for an item that is fed, are counted for the largest rows. Shards are fed in turns,
+at the 500 items a second that a new table takes
+([decision 078](decisions/078-the-shards-of-a-run-share-a-partition.md)).
 
-Where the counts of a run exceed a partition's limit, workers wait for DynamoDB, and no item fails for it.
+If a run's counts exceed the limit of its partition, workers repeat them until DynamoDB takes them, and no item fails.
 
 How long the functions take on AWS, and how much the times of equal clips differ because their answers do (by 30 %
 above), was not measured. So {found["runs"][-1]["max_workers"]} workers were simulated with other numbers too:

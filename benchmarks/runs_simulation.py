@@ -42,7 +42,7 @@ from lambdas.scaling.unfed_jobs import jobs_to_come
 RUN, PIPELINE = "simulated", "cosmos-reason2-2b"
 IDENTITY = Identity(model="nvidia/Cosmos-Reason2-2B", engine="auto", configuration="simulated")
 QUEUE = DeployedQueue(id=PIPELINE, queue_url="https://queue", identity=IDENTITY)
-INSTANCE_TYPE = "g6e.12xlarge"
+INSTANCE_TYPE = "g6e.2xlarge"
 SPOT_LOSSES_PER_HOUR = 0.05
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0  # before the state machine calls a function again (`run_states._retry`)
 RECEIVED_AT_ONCE = 10

@@ -179,13 +179,13 @@ def patterns(scale: float = 1.0) -> list[Pattern]:
     nano = compute_of("cosmos3-nano", "H100", 16)
     many, most = int(1000 * scale), int(10_000 * scale)
     return [
-        Pattern("one file", REASONER_ON_L40S, reasoner, "g6e.12xlarge", lambda: iter([(0.0, 1.0)])),
-        Pattern(f"{many:,} at once", REASONER_ON_L40S, reasoner, "g6e.12xlarge", lambda: iter([(0.0, 1.0)] * many)),
+        Pattern("one file", REASONER_ON_L40S, reasoner, "g6e.2xlarge", lambda: iter([(0.0, 1.0)])),
+        Pattern(f"{many:,} at once", REASONER_ON_L40S, reasoner, "g6e.2xlarge", lambda: iter([(0.0, 1.0)] * many)),
         Pattern(
             "one each second, for two hours",
             REASONER_ON_L40S,
             reasoner,
-            "g6e.12xlarge",
+            "g6e.2xlarge",
             lambda: steady(1.0, 7200 * scale),
         ),
         Pattern(

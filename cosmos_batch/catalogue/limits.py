@@ -10,6 +10,6 @@ IMAGE_PIXEL_LIMIT = 64_000_000
 IMAGE_SIDE_LIMIT = 16_384
 VIDEO_PIXEL_LIMIT = 7680 * 4320
 
-# Bytes. A worker downloads a whole file, and the workers of a host share its 200 GiB disk with the container image:
-# eight such files fit. 20 GiB are hours of video, of which a model sees a few hundred frames.
+# Bytes. A worker downloads a whole file, and the workers of a host share its disk with container images. The smallest
+# disk has 200 GiB: eight such files fit. 20 GiB are hours of video, of which a model sees a few hundred frames.
 INPUT_SIZE_LIMIT = 20 * 1024**3

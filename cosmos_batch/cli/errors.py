@@ -114,8 +114,9 @@ def _remedy_for_permission(error: Exception) -> str | None:
             return "Sign in again, such as with aws sso login."
         if code in ("AccessDenied", "AccessDeniedException"):
             return (
-                "Ask for one of the two policies for people that docs/security.md describes: ViewerPolicyArn to look, "
-                "OperatorPolicyArn to start and cancel too."
+                "Commands on runs, submit and doctor need one of the two policies for people in docs/security.md: "
+                "ViewerPolicyArn to look, OperatorPolicyArn to start and cancel too. For other commands, ask for the "
+                "action that AWS names above."
             )
     return None
 

@@ -45,7 +45,7 @@ def refuse_unsettled(request: GenerationRequest, pipeline_id: str, serving: Serv
 
 
 def _refuse_control_videos(generation: Generation, transfer: Transfer, start: File | None) -> None:
-    """Raise Failure, with the words of the worker, where it could not follow the control videos on this machine.
+    """Raise the Failure that the worker would raise for control videos that are too short or differ in length.
 
     A control without a video of its own is computed from the file to start from. Those in S3 are left to the worker.
     """

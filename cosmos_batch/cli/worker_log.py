@@ -34,7 +34,8 @@ def worker_events(
         page = logs.get_log_events(**stream, **between, startFromHead=True, **token)
         yield from page["events"]
         following = {"nextToken": page["nextForwardToken"]}
-        if following == token:  # so the end is told; a page without events may have others after it
+        # At the end of a log CloudWatch returns the same token. A page without events may have others after it.
+        if following == token:
             return
         token = following
 

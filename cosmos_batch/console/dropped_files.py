@@ -38,7 +38,8 @@ class DroppedFiles:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
-        self._digests: dict[str, dict[Path, str]] = {}  # of the files in each folder that were written to their ends
+        # By folder, the digests of the files that were received completely.
+        self._digests: dict[str, dict[Path, str]] = {}
 
     async def add(self, folder: str | None, name: str, content: AsyncIterator[bytes]) -> Dropped:
         """Write a file into a folder, which is new if there is none. Raises Failure for a name that is none.

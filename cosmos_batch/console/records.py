@@ -101,7 +101,7 @@ class Home(Model):
 
     view: str = Field(description="Name of the view; empty for the list of runs")
     has_runs: bool = Field(description="Whether a deployment was opened, and not a folder")
-    is_local: bool = Field(description="Whether that is of a local cloud, where prices are what AWS would charge")
+    is_local: bool = Field(description="Whether the deployment is a local cloud; prices are then what AWS would charge")
 
 
 class FailureGroup(Model):

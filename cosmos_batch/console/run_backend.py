@@ -44,7 +44,7 @@ class RunBackend(Protocol):
         """Return what a new run can be made of."""
 
     def prefix(self, uri: str) -> Prefix:
-        """Return what lies in a prefix below which files may lie."""
+        """Return the prefixes and the number of files directly in a prefix of the buckets for inputs."""
 
     def plan(
         self, new_run: NewRun, dropped: DroppedFolder | None, parameter_files: Mapping[str, DroppedFolder]

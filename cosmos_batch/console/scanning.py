@@ -100,7 +100,7 @@ class Scan:
     def _wait_for_a_page(self) -> None:
         """Wait while no page looks at the collection, so that nothing is asked of S3 for nobody."""
         while True:
-            self._polled.clear()  # before both are looked at, so that neither a poll nor the end is missed
+            self._polled.clear()  # before both conditions are checked: what happens meanwhile sets it again
             if self._stopped.is_set() or time.monotonic() <= self._polled_at + _POLLED_SECONDS:
                 return
             self._polled.wait()

@@ -16,7 +16,9 @@ class FedItems(TableRow):
     items: int = Field(default=0, description="Items of the shards that were fed, each shard counted once")
     needed: int = Field(default=0, description="Those of them that had neither an answer nor an error when fed")
 
-    ended_jobs: int = Field(default=0, description="Jobs of the shards that have ended without a cancelled item")
+    ended_jobs: int = Field(
+        default=0, description="Jobs that have taken GPU time, of shards that have ended without a cancelled item"
+    )
     gpu_seconds: float = Field(default=0.0, description="What these jobs have taken")
 
     @property
@@ -36,7 +38,7 @@ class RunFeeding:
         return FedItems.model_validate(self._table.get(f"run#{run}", f"fed#{pipeline}") or {})
 
     def add_ended(self, run: str, pipeline: str, jobs: int, gpu_seconds: float) -> None:
-        """Count the jobs of a shard that has ended."""
+        """Count the jobs of a shard that has ended, as far as they have taken GPU time."""
         values = {"jobs": jobs, "seconds": gpu_seconds}
         self._table.update(f"run#{run}", f"fed#{pipeline}", "ADD #endedJobs :jobs, #gpuSeconds :seconds", values)
 

@@ -168,7 +168,7 @@ def _may_end_otherwise(row: JobRow, job: Job, watcher: Watcher, retry: bool) -> 
     """Return whether a job that has ended can end otherwise if it is done again, perhaps by another model commit."""
     if row.state == "CANCELLED":
         return True
-    if job.invalidate_model and row.paid_by != watcher.run:
+    if job.invalidate_model and watcher.run not in {end.paid_by for end in (row, *row.earlier)}:
         return True  # that was answered by a copy of the model which this run wants to have no more
     if row.state == "SUCCEEDED":
         if datetime.now(UTC) - datetime.fromisoformat(row.stages["planned"]) >= REUSED_FOR:

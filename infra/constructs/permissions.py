@@ -57,4 +57,5 @@ def shard_answers(machine: sfn.StateMachine) -> iam.PolicyStatement:
 
 def shard_delays(machine: sfn.StateMachine) -> iam.PolicyStatement:
     """Return the statement that allows to have a shard fed later, which is a failure of its task that is retried."""
-    return iam.PolicyStatement(actions=["states:SendTaskFailure"], resources=[f"{machine.state_machine_arn}/{SHARDS}"])
+    arn = machine.state_machine_arn
+    return iam.PolicyStatement(actions=["states:SendTaskFailure"], resources=[arn, f"{arn}/{SHARDS}"])

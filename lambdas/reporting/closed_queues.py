@@ -7,6 +7,8 @@ it is answered (decision 014).
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import Table, Workers
 from lambdas.clients import client, is_throttling
@@ -59,5 +61,11 @@ def _close(pipeline: str, queue_url: str, table: Table, seconds_left: Callable[[
 def _end_workers(workers: Workers) -> None:
     """Terminate the workers, as AWS Batch does some time later, when their job queue is deleted too."""
     for row in workers.list():
-        if row.state != "ENDED":
+        if row.state == "ENDED":
+            continue
+        try:
             client("batch").terminate_job(jobId=row.worker, reason=REMOVED)
+        except ClientError as error:
+            if is_throttling(error):
+                raise
+            log_fault("a worker could not be ended", error, worker=row.worker)

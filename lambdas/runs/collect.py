@@ -92,11 +92,14 @@ class Collector:
         bad = [line for line in lines if line.error is not None]
         self._objects.write_results(RESULTS, self._row.shard, [_text(line) for line in good])
         self._objects.write_results(ERRORS, self._row.shard, [_text(line) for line in bad])
-        self._end_shard(facts_of(lines))
+        self._end_shard(facts_of(lines), sum(bool(line.gpu_seconds) for line in lines))
         log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))
 
-    def _end_shard(self, facts: ShardFacts) -> None:
-        """Note the shard's end, and take it back out of what was counted when it was fed."""
+    def _end_shard(self, facts: ShardFacts, paid: int) -> None:
+        """Note the shard's end, and take it back out of what was counted when it was fed.
+
+        `paid` is the number of jobs that have taken GPU time for this run.
+        """
         row = self._row
         if not self._runs.end_shard(row.run, row.shard, facts):
             return
@@ -105,8 +108,8 @@ class Collector:
         needed = row.jobs if row.fed_jobs is None else row.fed_jobs
         if facts.cancelled and row.jobs:  # it is fed and counted again if the run is resumed
             self._feeding.add(row.run, row.pipeline, -row.items, -needed)
-        elif needed and not facts.cancelled:
-            self._feeding.add_ended(row.run, row.pipeline, needed, facts.gpu_seconds)
+        elif paid and not facts.cancelled:
+            self._feeding.add_ended(row.run, row.pipeline, paid, facts.gpu_seconds)
 
     def _items(self, error: Error | None) -> list[PlannedItem]:
         """Return the planned items; if the feeding ended before they were planned, all of them with an error."""
@@ -143,7 +146,7 @@ class Collector:
         return Watcher(self._row.run, self._row.shard, index)
 
     def _close(self, row: JobRow, reason: Error) -> JobRow:
-        """Close a job that no other run waits for, but for runs that have stopped. Returns the row as it is then."""
+        """Close a job unless another run waits for it that has not stopped. Returns the row as it is then."""
         others = {Watcher.parse(watcher).run for watcher in row.watchers} - {self._row.run}
         if any((other := self._runs.get(run)) is not None and not other.stops for run in others):
             return row
@@ -179,11 +182,14 @@ class Collector:
         return ResultLine(**{**line, **self._answer(item, end, end.result)})
 
     def _end_in(self, row: JobRow, index: int) -> JobEnd | None:
-        """Return the end that an item has in its job's row; the last one if an older release noted no end for it."""
+        """Return the end that an item has in its job's row, or else the last one of the same question.
+
+        An item that has ended may have none there: an older release noted none for it, or its row keeps later ones.
+        """
         end = row.end_for(self._watcher(index))
-        if end is None and index in self._row.reused_items and row.state in FINAL:
-            return row
-        return end
+        if end is not None or index not in self._row.ended:
+            return end
+        return row if row.state in FINAL else next(iter(row.earlier[-1:]), None)
 
     def _answer(self, item: PlannedItem, end: JobEnd, result: Result) -> dict[str, Any]:
         """Return what a line tells of the answer; it is read from the document that the winning attempt has kept."""

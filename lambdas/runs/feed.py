@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.environment import DeployedPipeline, PlanningEnvironment
@@ -39,7 +39,6 @@ from lambdas.runs.shard_plan import plan_shard
 from lambdas.scaling.nudges import nudge_for_work
 from lambdas.step_functions import call_again, send_success
 
-FULL: Final = "full"  # of `Watched`
 DeployedPipelines = Callable[[], Mapping[str, DeployedPipeline]]
 
 
@@ -47,6 +46,13 @@ def feed_shard(event: dict[str, Any], environment: PlanningEnvironment, pipeline
     """Feed the shard of `{"shard": <ShardRef>, "token": "...", "execution": {...}}`, unless its run has stopped."""
     ref, token = ShardRef.model_validate(event["shard"]), str(event["token"])
     Feeder(ref, token, Execution.read(event["execution"]), environment, pipelines()).feed()
+
+
+@dataclass(frozen=True)
+class FullJob:
+    """A job that may serve no more items. Its message is to be sent if another run's held items left it unsent."""
+
+    unsent: Unsent | None
 
 
 @dataclass
@@ -69,17 +75,16 @@ class Feeder:
 
         A shard that was begun is fed to its end, or waited for, also while the run is held: its items are in flight.
         """
-        run = self._runs.get(self.ref.run)
-        assert run is not None, "`prepare_run` writes the row"
-        run = self._runs.add_reservations(run)
-        earlier = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
-        begun = earlier is not None and earlier.in_flight
-        over = run.stops or (earlier is not None and earlier.state == "ENDED")
-        if over or not self._may_go_on(run, begun):
+        rows = self._rows_to_feed()
+        if rows is not None:
+            if not self._wait_for_turn(rows[1]):
+                return
+            rows = self._rows_to_feed()  # they may have changed meanwhile
+        if rows is None:
             self._pass()
             return
-        if not self._wait_for_turn():
-            return
+        run, earlier = rows
+        begun = earlier is not None and earlier.in_flight
         price = self._price_of_an_item(run)
         if not self._reserve(run, earlier, begun, price):
             self._pass()
@@ -95,6 +100,17 @@ class Feeder:
             answer_shards([row])
         else:
             self._send_all(row)
+
+    def _rows_to_feed(self) -> tuple[RunRow, ShardRow | None] | None:
+        """Return the rows of the run and of the shard, or None if the shard may not be fed now."""
+        run = self._runs.get(self.ref.run)
+        assert run is not None, "`prepare_run` writes the row"
+        run = self._runs.add_reservations(run)
+        shard = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
+        over = run.stops or (shard is not None and shard.state == "ENDED")
+        if over or not self._may_go_on(run, shard is not None and shard.in_flight):
+            return None
+        return run, shard
 
     def _reopened(self, run: RunRow, row: ShardRow | None) -> ShardRow | None:
         """Return the shard's row, opened again if its items were cancelled before this execution goes on with them."""
@@ -114,9 +130,10 @@ class Feeder:
         self._park()
         return False
 
-    def _wait_for_turn(self) -> bool:
+    def _wait_for_turn(self, shard: ShardRow | None) -> bool:
         """Wait until it is this shard's turn. Returns False if that takes long: the function is called again then."""
-        seconds = FeedTurns(self._table).take(self.ref.items, time.time())
+        left = self.ref.items - (shard.done if shard is not None else 0)
+        seconds = FeedTurns(self._table).take(left, time.time())
         if seconds is None:
             self._call_again("Many shards are being fed.")
             return False
@@ -188,11 +205,13 @@ class Feeder:
                 ends[index] = outcome
             elif item.job is not None:
                 weight += weight_of(item.job)
-                unsent += [outcome] if isinstance(outcome, Unsent) else []
+                job = outcome.unsent if isinstance(outcome, FullJob) else outcome
+                unsent += [] if job is None else [job]
         send_jobs(queue.queue_url, request, unsent, self._jobs)
         if unsent:
             nudge_for_work(self.environment.nudge_queue_url, self.ref.pipeline)
-        if FULL in watched:
+        if any(isinstance(outcome, FullJob) for outcome in watched):
+            self._runs.forget_tokens(row.model_copy(update={"task_tokens": {self.token}}))
             self._call_again("So many items ask the same that some must wait until it is answered.")
             return
         self._note_fed(ends, len(items) - len(ends), round(weight, 3))
@@ -213,12 +232,10 @@ class Feeder:
         elif row.complete:
             answer_shards([row])
 
-    def _watch(
-        self, indexed: tuple[int, PlannedItem], request: RunRequest
-    ) -> ItemEnd | Unsent | Literal["full"] | None:
+    def _watch(self, indexed: tuple[int, PlannedItem], request: RunRequest) -> ItemEnd | Unsent | FullJob | None:
         """Note that an item waits for its job.
 
-        Returns the item's end if it has one, the job if its message is to be sent, or `FULL` if it cannot wait for it.
+        Returns the item's end if it has one, the job if its message is to be sent, or that the job is full.
         """
         index, item = indexed
         if item.job is None:
@@ -228,6 +245,6 @@ class Feeder:
         end = row.end_for(watcher)
         if outcome == "ended" and end is not None:
             return end_of(end, watcher)
-        if outcome == FULL:
-            return FULL
+        if outcome == "full":
+            return FullJob(None if row.is_sent else Unsent(item.job, row))
         return Unsent(item.job, row) if outcome == "send" else None

@@ -17,7 +17,7 @@ def test_the_exit_statuses_are_those_of_the_code() -> None:
     assert told == {0, *(value for name, value in vars(errors).items() if name.isupper())}
 
 
-def test_every_command_on_it_is_one() -> None:
+def test_every_command_on_the_page_exists() -> None:
     blocks = re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
     assert lines

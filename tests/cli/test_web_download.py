@@ -174,7 +174,7 @@ def test_a_server_that_never_ends_is_left(path: str, download: WebDownload, tmp_
         replace(download, seconds=0.5).fetch(f"https://{HOST}/{path}.mp4", tmp_path / "file")
 
 
-def test_what_is_given_up_is_not_fetched_to_its_end(download: WebDownload, tmp_path: Path) -> None:
+def test_a_download_stops_when_it_is_given_up(download: WebDownload, tmp_path: Path) -> None:
     download.given_up.set()
     with pytest.raises(CliError, match="it was given up"):
         download.fetch(f"https://{HOST}/endless.mp4", tmp_path / "file")

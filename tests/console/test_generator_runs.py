@@ -159,7 +159,7 @@ def test_files_that_are_dropped_while_others_are_copied_join_them_and_none_is_ta
     expect(status).to_have_text("1 file, 0.0 kB: third.mp4")
 
 
-def test_a_plan_of_what_the_form_asks_no_more_is_not_shown(page: Page) -> None:
+def test_a_plan_is_dropped_when_the_form_has_changed(page: Page) -> None:
     """A person goes on typing while the plan is made: starting it would ask something else."""
     go_to(page, "runs")
     go_to(page, "new")

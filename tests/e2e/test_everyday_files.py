@@ -13,7 +13,7 @@ MISNAMED = {kind for kind in FILES if " named ." in kind} - {"MP4 named .mov"}  
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # a cloud, a model and some fifty answers, beside whatever else the machine does
-def test_every_file_of_a_folder_is_answered_and_what_is_none_is_named(tmp_path: Path) -> None:
+def test_every_media_file_is_answered_and_other_files_are_named(tmp_path: Path) -> None:
     kinds = {}
     for number, (kind, make) in enumerate(FILES.items()):
         place = tmp_path / "camera" / f"{number:02}"

@@ -38,7 +38,8 @@ RESOURCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ssm": lambda call: f"arn:aws:ssm:{ACCOUNT}:parameter/{call['Name'].removeprefix('/')}",
     "states": lambda call: str(call.get("executionArn") or call.get("stateMachineArn")),
     "secretsmanager": lambda call: str(call["SecretId"]),
-    "logs": lambda call: f"arn:aws:logs:{ACCOUNT}:log-group:{call['logGroupName']}:{call['logStreamName']}",
+    # AWS ends the ARN of a log group in `:*`, which stands for its streams; moto leaves that out.
+    "logs": lambda call: f"arn:aws:logs:{ACCOUNT}:log-group:{call['logGroupName']}",
 }
 TOKEN = "secretsmanager:GetSecretValue"  # workers alone read it; `doctor` then takes the person's own token
 

@@ -12,7 +12,7 @@ from tests.support.deployed_app import EIGHT_B, TWO_B, App, configuration_text, 
 
 
 @pytest.mark.timeout(600)  # a synthesis and two deployments on a machine that may be busy
-def test_its_jobs_end_with_the_deployment(app: App, picture: Path, tmp_path: Path) -> None:
+def test_the_jobs_of_a_removed_pipeline_end_with_the_deployment(app: App, picture: Path, tmp_path: Path) -> None:
     app.upload("p.png", picture)
     prompt = json.dumps({"until": str(tmp_path / "never")})
     jobs = [app.start({"pipeline": EIGHT_B, "input": f"s3://{app.assets}/p.png", "prompt": prompt}) for _ in range(2)]

@@ -249,3 +249,7 @@ def test_a_run_that_invalidates_the_model_uses_no_answer_of_another_run(items: I
     ended(items, GOOD)
     twin = Watcher(OTHER.run, "00009", 1)
     assert items.watch(job, twin, retry=False)[0] == "ended", "its own answer is used"
+    third = "another-run"
+    assert items.watch(job, Watcher(third, "00000", 0), retry=False)[0] == "send"
+    ended(items, GOOD)
+    assert items.watch(job, Watcher(OTHER.run, "00009", 2), retry=False)[0] == "ended", "it has paid for one already"

@@ -29,8 +29,9 @@ from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview,
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import JobRow
 
-_LOG_EVENTS = 20_000  # of a worker's log that are read for an item, while whose time it served others too
-_LOG_LINES = 2000  # about an item that are shown
+# At most so many events of a worker's log are read for one item: the worker serves other items at the same time.
+_LOG_EVENTS = 20_000
+_LOG_LINES = 2000  # the most lines about an item that are shown
 _LOG_MARGIN = timedelta(minutes=1)  # before an item's attempt and after its end, in which its worker logs about it
 CANCELLED = Error(
     code="Cancelled",
@@ -150,7 +151,7 @@ def _lines_about(deployment: Deployment, row: JobRow, worker: str) -> Iterator[s
     """Yield what a worker has logged about an item in its last attempt. Of the worker's log, only that time is read."""
     begin, end = (_moment(row.stages.get(stage)) for stage in ("started", "committed"))
     if begin and end and end < begin:
-        end = None  # that of an earlier attempt
+        end = None  # it is the end of an earlier attempt
     events = worker_events(deployment, worker, begin and begin - _LOG_MARGIN, end and end + _LOG_MARGIN)
     for event in islice(events, _LOG_EVENTS):
         if row.job_id in str(event["message"]):

@@ -28,7 +28,7 @@ class AnsweredBefore:
 
 
 def answered_before(deployment: Deployment, request: RunRequest, sweeps: bool) -> AnsweredBefore:
-    """Return how much the earlier run has answered that has answered most; nothing for a sweep."""
+    """Return the earlier run with the most answers to these questions. A sweep is not compared, and has none."""
     best = AnsweredBefore()
     # A part that is cut out of an episode's file is another file, at another place, each time.
     if sweeps or request.origin is None or request.origin.startswith("--episode "):

@@ -121,7 +121,7 @@ class StoredRun:
         self._write(self.keys.shard(shard), lines)
 
     def write_plan(self, shards: Iterable[ShardRef], request: RunRequest, estimate: ItemEstimate) -> None:
-        """Write the estimate, the list of all shards, and last the request: a run without it was never written."""
+        """Write the estimate, then the list of all shards, and the request last: with it, the run is written."""
         self._write(self.keys.estimate, estimate.model_dump_json().encode())
         self._write(self.keys.shards, b"[" + b",\n".join(ref.model_dump_json().encode() for ref in shards) + b"]")
         self._write(self.keys.request, request.model_dump_json(exclude_defaults=True).encode())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -110,6 +111,18 @@ def test_the_workers_of_the_pipeline_are_ended(cloud: Cloud, cloudformation: Res
     workers.ended(names[1])
     request(cloud, cloudformation, "Delete")
     assert [cloud.batch.jobs[name]["status"] for name in names] == ["FAILED", "RUNNABLE", "RUNNABLE"]
+
+
+def test_a_worker_that_cannot_be_ended_does_not_keep_jobs_from_being_answered(
+    cloud: Cloud, cloudformation: ResponseUrl, lines: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(cloud, 1)
+    Workers(cloud.table, SMALL).submitted("gone", "d")
+    refused = ClientError({"Error": {"Code": "ClientException", "Message": "no such job"}}, "TerminateJob")
+    monkeypatch.setattr(cloud.batch, "terminate_job", Mock(side_effect=refused))
+    request(cloud, cloudformation, "Delete")
+    assert [answer["taskToken"] for answer in cloud.stepfunctions.answers] == ["token-1"]
+    assert "could not be ended" in lines()
 
 
 def test_a_job_that_no_worker_gives_back_in_time_does_not_stop_the_deployment(

@@ -1,10 +1,14 @@
 """What a run's budget expects of a job: by its plan, then by its own jobs."""
 
+from unittest.mock import Mock
+
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.contract.runs import ItemEstimate
 from cosmos_batch.state import FedItems, RunFeeding, RunRow, Workers
+from lambdas.runs import objects
 from lambdas.runs.budget import MEASURED_JOBS, expected_dollars
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
 from tests.lambdas.runs.conftest import RUN, RunFixture
@@ -82,3 +86,35 @@ def test_answers_of_an_earlier_run_are_no_jobs_of_this_one(bench: RunFixture) ->
     bench.collect(first)
     assert bench.collect(bench.started(items))["collected"]
     assert RunFeeding(bench.cloud.table).get(RUN, SMALL).ended_jobs == 0
+
+
+def test_a_resumed_run_counts_the_jobs_that_were_paid_before_it_was_cancelled(bench: RunFixture) -> None:
+    """Their GPU time would else be that of the few that were left."""
+    ref = bench.started(bench.items("a", "b", "c"))
+    *first, last = bench.sent()
+    for message in first:
+        bench.answer(message["job"]["jobId"])
+    bench.runs.cancel(RUN, "by a person")
+    bench.finish()
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="resumed", execution="e2")
+    bench.answer(last["job"]["jobId"])
+    assert bench.collect(ref)["collected"]
+    fed = RunFeeding(bench.cloud.table).get(RUN, SMALL)
+    assert (fed.ended_jobs, fed.gpu_seconds) == (3, 6.0)
+
+
+def test_items_that_no_worker_has_done_do_not_make_the_others_cheaper(bench: RunFixture) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    bench.collect(ref, Error="States.Timeout", Cause="It took ten days.")
+    fed = RunFeeding(bench.cloud.table).get(RUN, SMALL)
+    assert (fed.ended_jobs, fed.gpu_seconds) == (1, 2.0)
+
+
+def test_a_run_whose_plan_may_not_be_looked_for_has_none(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 does not tell those who may not list a bucket that an object is missing."""
+    refused = Mock(exceptions=bench.cloud.s3.exceptions)
+    refused.get_object.side_effect = ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "GetObject")
+    monkeypatch.setattr(objects, "client", lambda _: refused)
+    assert objects.RunObjects(STATE_BUCKET, RUN).estimate() == ItemEstimate()

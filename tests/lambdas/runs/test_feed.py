@@ -331,6 +331,7 @@ def test_more_items_than_one_answer_serves_wait_and_ask_again(
     ref = bench.started([item.model_copy(update={"id": name}) for name in ("one", "two", "three")])
     [answer] = bench.cloud.stepfunctions.answers
     assert (answer["taskToken"], answer["error"]) == ("shard-token", "Throttled")
+    assert bench.shard().task_tokens == set(), "a call each few minutes for days adds none to the row"
     [first] = bench.sent()
     bench.answer(first["job"]["jobId"])
     bench.feed(ref, token="again")
@@ -340,3 +341,37 @@ def test_more_items_than_one_answer_serves_wait_and_ask_again(
     assert "again" in complete.task_tokens
     bench.collect(ref)
     assert sorted(line.dollars or 0 for line in bench.lines("results")) == [0, 0.5, 0.5], "two inferences for three"
+
+
+def test_a_job_that_may_serve_no_more_items_is_sent_if_a_held_run_has_left_it_unsent(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 1)
+    items = bench.items("a")
+    bench.started(items)
+    [first] = bench.sent()
+    bench.runs.hold(RUN, "No worker can start.")
+    bench.jobs.unsent(first["job"]["jobId"])
+    bench.started_by_another(items)
+    _, second = bench.sent()
+    assert second["job"]["jobId"] == first["job"]["jobId"]
+    assert [answer["taskToken"] for answer in bench.cloud.stepfunctions.answers] == ["token-of-other"], "called again"
+
+
+def test_an_answer_that_later_ones_have_pushed_out_of_its_row_is_replaced_by_the_last(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_jobs, "SERVED_ITEMS", 1)
+    monkeypatch.setattr(item_jobs, "EARLIER_ENDS", 1)
+    first, slow = bench.items("first", "slow")
+    ref = bench.started([first, slow])
+    asked_again, waits = (message["job"]["jobId"] for message in bench.sent())
+    bench.answer(asked_again)
+    for run in ("second", "third"):
+        bench.started_by_another([first], run)
+        bench.answer(asked_again, text=f"The answer to the {run}.")
+    bench.answer(waits)
+    bench.collect(ref)
+    assert bench.lines("errors") == []
+    lines = {line.id: line for line in bench.lines("results")}
+    assert lines["first"].answer == "The answer to the third."

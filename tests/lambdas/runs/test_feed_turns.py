@@ -1,5 +1,6 @@
 """Shards take turns, so that many that are fed at once do not exceed what the table and S3 take."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -18,16 +19,21 @@ TURN = SHARD_ITEMS / ITEMS_PER_SECOND
 
 
 class Clock:
-    """The `time` of the module that feeds: it stands still, and notes how long it was to sleep."""
+    """The `time` of the module that feeds: it stands still, and notes how long it was to sleep.
+
+    `meanwhile` is called while it sleeps.
+    """
 
     def __init__(self, now: float) -> None:
         self.now, self.slept = now, list[float]()
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def time(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.meanwhile()
 
 
 @pytest.fixture
@@ -82,3 +88,20 @@ def test_a_shard_of_a_run_that_was_stopped_waits_for_no_turn(bench: RunFixture, 
     FeedTurns(bench.cloud.table).take(SHARD_ITEMS, NOW)
     bench.feed(ref)
     assert clock.slept == [] and bench.answered() == ["shard-token"]
+
+
+def test_a_run_that_is_held_while_a_shard_waits_for_its_turn_is_not_fed(bench: RunFixture, clock: Clock) -> None:
+    ref = bench.write(bench.items("a"))
+    bench.prepare()
+    FeedTurns(bench.cloud.table).take(SHARD_ITEMS, NOW)
+    clock.meanwhile = lambda: bench.runs.hold(RUN, "No worker can start.")
+    bench.feed(ref)
+    assert bench.sent() == [] and bench.answered() == ["shard-token"]
+
+
+def test_a_shard_that_is_fed_again_takes_a_turn_for_what_is_left_of_it(bench: RunFixture, clock: Clock) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    bench.answer(bench.sent()[0]["job"]["jobId"])
+    clock.now += 60
+    bench.feed(ref, token="again")
+    assert FeedTurns(bench.cloud.table).take(1, clock.now) == pytest.approx(1 / ITEMS_PER_SECOND, abs=1e-5)

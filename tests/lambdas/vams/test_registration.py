@@ -50,7 +50,9 @@ def ask(cloudformation: ResponseUrl, request_type: str = "Create", **more: Any) 
     return answer
 
 
-def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
+def test_a_create_request_is_sent_to_vams_as_a_create_request(
+    vams: ImportFunction, cloudformation: ResponseUrl
+) -> None:
     request = event("cloudformation_vams")
     answer = ask(cloudformation)
     assert vams.requests == [
@@ -73,7 +75,7 @@ def test_a_creation_reaches_vams_as_its_own(vams: ImportFunction, cloudformation
     }
 
 
-def test_an_update_brings_what_was_before(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
+def test_an_update_sends_the_earlier_properties_too(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     old = {"Import": {"pipelineId": "cosmos-reason2-2b", "workflowId": "old"}}
     answer = ask(cloudformation, "Update", PhysicalResourceId=ID, OldResourceProperties=old)
     [request] = vams.requests
@@ -81,7 +83,7 @@ def test_an_update_brings_what_was_before(vams: ImportFunction, cloudformation: 
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", ID)
 
 
-def test_another_vams_is_another_registration(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
+def test_another_vams_gets_a_registration_of_its_own(vams: ImportFunction, cloudformation: ResponseUrl) -> None:
     """CloudFormation receives a new id, and deletes the old one at the old VAMS."""
     answer = ask(
         cloudformation, "Update", PhysicalResourceId="old-vams/cosmos-reason2-2b", OldResourceProperties={"Import": {}}
@@ -147,7 +149,9 @@ def test_the_error_of_vams_is_the_reason_of_a_failed_deployment(
 
 
 @pytest.mark.parametrize("says", [{"statusCode": 200, "body": "{}"}, None, "done", b"", {"Data": {}}])
-def test_what_is_no_refusal_is_none(vams: ImportFunction, cloudformation: ResponseUrl, says: object) -> None:
+def test_an_answer_of_another_form_is_not_taken_for_a_refusal(
+    vams: ImportFunction, cloudformation: ResponseUrl, says: object
+) -> None:
     vams.says = says
     assert ask(cloudformation)["Status"] == "SUCCESS"
 

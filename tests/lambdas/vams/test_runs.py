@@ -357,24 +357,34 @@ def counted_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield calls
 
 
-@pytest.mark.parametrize("files", [2, 9])
-def test_what_vams_adds_to_a_run_does_not_grow_with_its_files(
-    workflow: Workflow, monkeypatch: pytest.MonkeyPatch, files: int
-) -> None:
+def name_files(workflow: Workflow, files: int) -> None:
+    """Put so many files into the manifest of the workflow, in place of those that are there."""
     [first, *_] = workflow.manifest["inputFiles"]
     workflow.manifest["inputFiles"] = []
     for number in range(files):
         key = f"{first['key'].rpartition('/')[0]}/{number}.mp4"
         workflow.cloud.put(key)
         workflow.manifest["inputFiles"].append({**deepcopy(first), "key": key, "relativePath": f"/{number}.mp4"})
+
+
+@pytest.mark.parametrize(("files", "further_shards"), [(2, 0), (10, 0), (11, 1), (31, 2)])
+def test_vams_adds_one_call_to_a_run_for_each_further_shard(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch, files: int, further_shards: int
+) -> None:
+    name_files(workflow, files)
     with counted_calls(monkeypatch) as before:
-        run = workflow.call("one")
+        workflow.call("one")
+    # Three of the objects are VAMS's own, and the test itself looks for the execution.
+    own = {"PutObject": 3, "ListExecutions": 1, "DescribeExecution": 1}
+    assert before - Counter(own) == Counter(BEFORE_A_RUN) + Counter(PutObject=further_shards)
+
+
+def test_after_a_run_vams_is_answered_with_few_calls(workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    name_files(workflow, 9)
+    run = workflow.call("one")
     ref = workflow.begin(run)
-    workflow.infer(*([None] * files))
+    workflow.infer(*([None] * 9))
     workflow.bench.collect(ref)
     with counted_calls(monkeypatch) as after:
         workflow.end(run)
-    assert workflow.answers() == {"one": {"files": files}}
-    # Three of the objects are VAMS's own, and the test itself looks for the execution.
-    own = {"PutObject": 3, "ListExecutions": 1, "DescribeExecution": 1}
-    assert before - Counter(own) == BEFORE_A_RUN and after == AFTER_A_RUN
+    assert workflow.answers() == {"one": {"files": 9}} and after == AFTER_A_RUN

@@ -59,7 +59,7 @@ function RunForm({ form }: { form: NewRunForm }) {
   const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
   const chosen = form.tasks.find((one) => one.name === task);
 
-  // What was planned, or is being planned, is not what the form asks any more.
+  // The form has changed, so an earlier plan does not match it any more.
   const outdate = () => {
     changes.current += 1;
     setPlan(null);

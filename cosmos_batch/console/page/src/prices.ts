@@ -1,4 +1,4 @@
-// What things cost: on AWS what is said, and on a local cloud nothing.
+// How costs are shown. A local cloud costs nothing, so its page shows what AWS would charge in brackets.
 
 import { createContext, useContext } from "react";
 import { dollars } from "./format";
