@@ -7,8 +7,6 @@ it is answered (decision 014).
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import Table, Workers
 from lambdas.clients import client, is_throttling
@@ -65,7 +63,7 @@ def _end_workers(workers: Workers) -> None:
             continue
         try:
             client("batch").terminate_job(jobId=row.worker, reason=REMOVED)
-        except ClientError as error:
+        except Exception as error:
             if is_throttling(error):
                 raise
             log_fault("a worker could not be ended", error, worker=row.worker)

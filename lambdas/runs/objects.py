@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from botocore.exceptions import ClientError
-
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.run_keys import ERRORS, RunKeys
@@ -47,7 +45,7 @@ class RunObjects:
         s3 = client("s3")
         try:
             body = s3.get_object(Bucket=self.bucket, Key=self.keys.estimate)["Body"].read()
-        except ClientError as error:
+        except s3.exceptions.ClientError as error:
             # S3 tells whoever may not list the bucket that access is denied, also where there is no such object.
             if error.response["Error"]["Code"] not in ("NoSuchKey", "AccessDenied"):
                 raise
