@@ -7,17 +7,17 @@ from cosmos_batch.catalogue.prices import PRICES
 
 # By the name of the price, the units for each item. What is spent once for a shard of 250 items is contained.
 UNITS_PER_ITEM = {
-    "dynamodb.write": 11.05,
-    "s3.put": 1.003,
+    "dynamodb.write": 11.1,
+    "s3.put": 1.015,
     "events.published": 0.991,
-    "sqs.request": 2.031,
-    "s3.get": 2.015,
-    "lambda.gb_second": 0.05892,
-    "dynamodb.read": 5.082,
-    "states.transition": 0.019,
-    "sqs.fair": 2.014,
-    "logs.ingested": 2.552e-07,
-    "lambda.request": 0.015,
+    "sqs.request": 1.807,
+    "s3.get": 2.028,
+    "lambda.gb_second": 0.08244,
+    "dynamodb.read": 5.19,
+    "states.transition": 0.031,
+    "sqs.fair": 1.771,
+    "logs.ingested": 2.823e-07,
+    "lambda.request": 0.029,
 }
 _OF_A_DOCUMENT = ("s3.put", "events.published")  # one unit of each
 
