@@ -1,4 +1,4 @@
-"""What the simulation of runs takes from our own measurements, and varies because it was not measured on AWS."""
+"""The times that the simulation of runs takes from our own measurements. They vary, for AWS was not measured."""
 
 from dataclasses import dataclass
 from typing import Self

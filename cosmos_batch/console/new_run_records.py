@@ -45,7 +45,7 @@ class NewRunForm(Model):
 
 
 class Prefix(Model):
-    """What lies directly in a prefix of S3, as its first page lists it."""
+    """The prefixes and the number of files directly in a prefix of S3, by the first page of its listing."""
 
     uri: str
     prefixes: list[str] = Field(description="URIs, each with a slash at its end")

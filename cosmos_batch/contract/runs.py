@@ -109,7 +109,7 @@ class RunRequest(Model):
 
 
 class ItemEstimate(Model):
-    """What the plan of a run expects an item to take: its budget is kept by that until its own items have ended."""
+    """The GPU time that a run's plan expects of an item, by which the run's budget is kept until items have ended."""
 
     gpu_seconds: dict[str, float] = Field(
         default_factory=dict, description="Of a pipeline's GPUs for one item, by the pipeline"

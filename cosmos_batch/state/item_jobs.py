@@ -16,8 +16,8 @@ from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import ConditionFailed, now
 
 Watched = Literal["send", "joined", "ended", "full"]
-"""What is to be done about a watched job: send it to its queue; wait for it; nothing, because it has ended; or ask
-again when it has ended, because as many items wait for it as may."""
+"""The next step for a watched job. It is to be sent to its queue; or it is waited for; or it has ended; or it may serve
+no more items, so that this one asks again when it has ended."""
 
 SERVED_ITEMS = 500
 """How many items one answer serves: the next one that comes has the job done again. DynamoDB takes 400 KB of a row and

@@ -47,15 +47,15 @@ def allow_shard_answers(grantee: iam.IGrantable, machine: sfn.StateMachine) -> N
 
 
 def shard_answers(machine: sfn.StateMachine) -> iam.PolicyStatement:
-    """Return the statement that allows to answer the token of a shard, for which a child of the machine's map waits.
-
-    A child's state machine has the name of its parent's and the label of the map.
-    """
-    arn = machine.state_machine_arn
-    return iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[arn, f"{arn}/{SHARDS}"])
+    """Return the statement that allows to answer the token of a shard, for which a child of the machine's map waits."""
+    return iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=_with_children(machine))
 
 
 def shard_delays(machine: sfn.StateMachine) -> iam.PolicyStatement:
     """Return the statement that allows to have a shard fed later, which is a failure of its task that is retried."""
-    arn = machine.state_machine_arn
-    return iam.PolicyStatement(actions=["states:SendTaskFailure"], resources=[arn, f"{arn}/{SHARDS}"])
+    return iam.PolicyStatement(actions=["states:SendTaskFailure"], resources=_with_children(machine))
+
+
+def _with_children(machine: sfn.StateMachine) -> list[str]:
+    """Return the ARNs of the machine and of its map's children, which have its name and the label of the map."""
+    return [machine.state_machine_arn, f"{machine.state_machine_arn}/{SHARDS}"]

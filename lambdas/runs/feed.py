@@ -77,9 +77,13 @@ class Feeder:
         """
         rows = self._rows_to_feed()
         if rows is not None:
-            if not self._wait_for_turn(rows[1]):
+            seconds = self._take_turn(rows[1])
+            if seconds is None:
+                self._call_again("Many shards are being fed.")
                 return
-            rows = self._rows_to_feed()  # they may have changed meanwhile
+            if seconds:
+                time.sleep(seconds)
+                rows = self._rows_to_feed()  # they may have changed meanwhile
         if rows is None:
             self._pass()
             return
@@ -130,15 +134,10 @@ class Feeder:
         self._park()
         return False
 
-    def _wait_for_turn(self, shard: ShardRow | None) -> bool:
-        """Wait until it is this shard's turn. Returns False if that takes long: the function is called again then."""
+    def _take_turn(self, shard: ShardRow | None) -> float | None:
+        """Return the seconds until it is the turn of what is left of the shard; None if that is too long to wait."""
         left = self.ref.items - (shard.done if shard is not None else 0)
-        seconds = FeedTurns(self._table).take(left, time.time())
-        if seconds is None:
-            self._call_again("Many shards are being fed.")
-            return False
-        time.sleep(seconds)
-        return True
+        return FeedTurns(self._table).take(left, time.time())
 
     def _has_stopped(self) -> bool:
         """Return whether the run was cancelled or has failed, perhaps too early for its end to find this shard's row.

@@ -1,4 +1,4 @@
-"""What a command that is killed while it saves leaves behind."""
+"""A command that is killed while it saves leaves a hidden folder behind, which the next command removes."""
 
 import subprocess
 import sys

@@ -75,7 +75,7 @@ def go_to(page: Page, place: str) -> None:
 
 
 def test_two_runs_are_side_by_side_with_their_differences_marked_and_their_agreement_counted(page: Page) -> None:
-    """Of the three files that both answered at least once, one has the same answer twice."""
+    """Three files were answered by at least one of the runs, and one of them has the same answer in both."""
     go_to(page, "compare/monday")
     page.get_by_role("button", name="Other run").click()
     page.locator("[data-value='tuesday']").click()

@@ -25,7 +25,7 @@ from cosmos_batch.local.cloud import LocalCloud
 from tests.support import media_files
 from tests.support.command_line import commands
 from tests.support.console_documents import write_answer
-from tests.support.deployed_app import configuration_text, wait_for
+from tests.support.deployed_app import text_with_nano, wait_for
 from tests.support.model_hub import Hub
 from tests.support.robot_data_set import write_v21
 from tests.support.served_page import served_page
@@ -181,16 +181,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def _write_files(folder: Path) -> None:
-    text = json.loads(configuration_text(folder))
-    (folder / "nano").mkdir()
-    (folder / "nano" / "config.json").write_text("{}")
-    nano = {
-        "enabled": True,
-        "engine": "tests.support.scripted_generator:ScriptedGenerator",
-        "model": str(folder / "nano"),
-    }
-    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": nano}}
-    (folder / "config.json").write_text(json.dumps(text))
+    (folder / "config.json").write_text(text_with_nano(folder))
     media_files.video(folder / "clip.mp4", frames=30)
     media_files.image(folder / "first.png", width=320, height=192)
     (folder / "clips").mkdir()

@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.planning.configuration import parse_config
 from tests.engines.reasoner.endpoint.conftest import Server, completion
-from tests.support.deployed_app import App, configuration_text, running_app, wait_for
+from tests.support.deployed_app import App, running_app, text_with_nano, wait_for
 
 NANO = "cosmos3-nano"
 SMALL = {"resolution": "256p", "numFrames": 5}
@@ -21,17 +21,7 @@ SMALL = {"resolution": "256p", "numFrames": 5}
 
 def config(folder: Path, writer: str) -> Config:
     """Return a configuration with Nano beside the reasoners, on a generator that has no model."""
-    (folder / NANO).mkdir()
-    (folder / NANO / "config.json").write_text("{}")
-    entry = {
-        "enabled": True,
-        "engine": "tests.support.scripted_generator:ScriptedGenerator",
-        "model": str(folder / NANO),
-    }
-    text: dict[str, Any] = json.loads(configuration_text(folder))
-    block = {"enabled": True, "modelsOmni": {"nano16B": entry}, "promptUpsampling": {"url": writer}}
-    text["app"]["pipelines"]["useNvidiaCosmos3"] = block
-    return parse_config(json.dumps(text))
+    return parse_config(text_with_nano(folder, promptUpsampling={"url": writer}))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 
 from cosmos_batch.local.cloud import LocalCloud
 from tests.support.command_line import commands
-from tests.support.deployed_app import configuration_text, wait_for
+from tests.support.deployed_app import text_with_nano, wait_for
 from tests.support.installed_program import PROGRAM
 from tests.support.model_hub import Hub
 from tests.support.robot_data_set import write_v21, write_v30
@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 UNTIL, BROKEN = "until", "broken"  # prompts of jobs and runs that go on until they are let go, or fail
 EXAMPLES = [example for command in commands().values() for example in command.examples]
 
-# Of each example: its exit status, and what it prints to standard output and to standard error, as regular expressions
-# that must be found there. $ASSETS stands for the bucket of files.
+# The exit status of each example, and regular expressions that must be found in its standard output and in its standard
+# error. $ASSETS stands for the bucket of files.
 DOCUMENT, RUN_ID, JOB_ID = r'"result": ', r"\Arun-\d{8}-\d{6}-[0-9a-f]{6}\n\Z", r"\A[a-z0-9-]+-[0-9a-f]{32}\n\Z"
 SAVED = r"^answers/clip_CosmosReason_[\d-]+\.json$"
 CASES: dict[str, tuple[int, str, str]] = {
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[int, str, str]] = {
     "cosmos-batch completion fish > ~/.config/fish/completions/cosmos-batch.fish": (0, r"\A\Z", r"\A\Z"),
 }  # fmt: skip
 
-# What serves a page until Ctrl-C is pressed, and what it says is shown.
+# Commands that serve a page until Ctrl-C is pressed, each with the text by which it names what the page shows.
 SERVED = {
     "cosmos-batch console": "All runs",
     "cosmos-batch console --port 8800 --no-browser": "All runs",
@@ -249,16 +249,7 @@ def _write_files(folder: Path, clip: Path, picture: Path) -> None:
     small = {"prompt": "A robot pours water.", "resolution": "256p", "num_frames": 5, "guardrails": False}
     (folder / "pour.cosmos.json").write_text(json.dumps(small))
     (folder / ".config" / "fish" / "completions").mkdir(parents=True)  # as fish makes them when it first starts
-    text = json.loads(configuration_text(folder))
-    (folder / "nano").mkdir()
-    (folder / "nano" / "config.json").write_text("{}")
-    entry = {
-        "enabled": True,
-        "engine": "tests.support.scripted_generator:ScriptedGenerator",
-        "model": str(folder / "nano"),
-    }
-    text["app"]["pipelines"]["useNvidiaCosmos3"] = {"enabled": True, "modelsOmni": {"nano16B": entry}}
-    (folder / "config.json").write_text(json.dumps(text))
+    (folder / "config.json").write_text(text_with_nano(folder))
 
 
 def _fill_cloud(terminal: Terminal) -> None:

@@ -64,6 +64,25 @@ def configuration_text(
     return json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": {**QUICK, **cosmos_batch}}})
 
 
+def text_with_nano(folder: Path, **generators: Any) -> str:
+    """As `configuration_text`, with Nano beside the reasoners; it has the scripted generator and no model.
+
+    `generators` are further settings of the block of all generators.
+    """
+    text: dict[str, Any] = json.loads(configuration_text(folder))
+    model = folder / "cosmos3-nano"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    entry = {
+        "enabled": True,
+        "engine": "tests.support.scripted_generator:ScriptedGenerator",
+        "model": str(model),
+    }
+    block = {"enabled": True, "modelsOmni": {"nano16B": entry}, **generators}
+    text["app"]["pipelines"]["useNvidiaCosmos3"] = block
+    return json.dumps(text)
+
+
 @dataclass
 class App:
     """A deployed app."""

@@ -110,6 +110,7 @@ class LocalUploads:
         self._folders: dict[str, Path] = {}  # folders of this machine, by their places' URIs
         self.bytes = 0
         self._given_up = threading.Event()
+        self._upload_root: str | None = None  # the first root that this person may write to, once it was looked for
 
     def __len__(self) -> int:
         """Return how many files are to be uploaded."""
@@ -179,10 +180,11 @@ class LocalUploads:
 
     def _place(self, digest: str) -> S3Location:
         """Return the place of a digest below the first root that this person may write to. Raises CliError."""
-        for root in self._roots:
+        for root in self._roots if self._upload_root is None else [self._upload_root]:
             bucket, _, prefix = root.partition("/")
             place = S3Location(bucket, f"{prefix}{UPLOAD_FOLDER}/{digest[:16]}/")
-            if may_write(self._s3, place):
+            if self._upload_root is not None or may_write(self._s3, place):
+                self._upload_root = root
                 return place
         raise CliError(
             f"You may not upload to {' or '.join(self._roots)}.",
