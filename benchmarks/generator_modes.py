@@ -1,21 +1,23 @@
 """Benchmark of vLLM-Omni as it ships and in modes that are faster and change the result, on one GPU.
 
-    python -m benchmarks.generator_modes [--shape tiny|nano] [--modes plain,seaCache,fp8,both] [--sizes WxH,...]
-                                         [--kinds t2v,t2i,i2v,sound] [--first] [--pauses N]
+    python -m benchmarks.generator_modes [--shape tiny|nano] [--modes plain,static,seaCache,fp8,both]
+                                         [--jobs KIND:WxH,...] [--first KIND:WxH,...] [--pauses N]
                                          [--work FOLDER] [--into FILE]
 
 It runs with the lock of containers/omni: on one GPU with `--shape nano`, and on a CPU with the environment of `make
 test-omni` and the modes `plain` and `seaCache`. The modes `tp2`, `cfg2` and `cfg2Hsdp` need two GPUs. Each mode has a
 server of its own, which is loaded once. Its figures are written as soon as they are known.
 
-For each kind of job and each size it makes one job, after another one that is not counted if `--first` asks for it. A
-whole job is its generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that
-size with a little grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the
-first GPU, as `nvidia-smi` reports them. `--pauses` runs so many videos of the first size, two at a time, and takes the
-pauses between them.
+It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `sound` a video with sound. Jobs of
+`--first` are made once more before, which is not counted: the first one of a size is slower. A whole job is its
+generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
+grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the first GPU, as
+`nvidia-smi` reports them. `--pauses` runs so many videos of the first job's size, two at a time, and takes the pauses
+between them.
 
-`fp8` is vLLM-Omni's own dynamic quantization of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first
-and last three steps, and needs NVIDIA's checkpoint; its time lies between the two.
+`static` compiles the model for each size instead of once for all sizes. `fp8` is vLLM-Omni's own dynamic quantization
+of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first and last three steps, and needs NVIDIA's
+checkpoint; its time lies between the two.
 
 With random weights the times of `seaCache` hold for the steps that noise lets it skip, and for no other video.
 """
@@ -66,6 +68,7 @@ class ServerMode:
 
 MODES = {
     "plain": ServerMode(),
+    "static": ServerMode(options=("--no-diffusion-compile-dynamic",)),
     "seaCache": ServerMode(sea_cache=True),
     "fp8": ServerMode(options=FP8),
     "both": ServerMode(sea_cache=True, options=FP8),
@@ -73,7 +76,7 @@ MODES = {
     "cfg2": ServerMode(plan=ParallelPlan(cfg=2)),
     "cfg2Hsdp": ServerMode(plan=ParallelPlan(cfg=2), options=("--use-hsdp", "--hsdp-shard-size", "2")),
 }
-ON_ONE_GPU = ("plain", "seaCache", "fp8", "both")
+ON_ONE_GPU = ("plain", "static", "seaCache", "fp8", "both")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -81,29 +84,42 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_modes", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--modes", default=",".join(ON_ONE_GPU))
-    parser.add_argument("--kinds", default="t2v", help=f"some of {','.join(KINDS)}")
-    parser.add_argument("--sizes", help="separated by commas; those of the shape's memory test by default")
-    parser.add_argument("--first", action="store_true", help="make a job before each that is counted")
+    parser.add_argument(
+        "--jobs",
+        type=_jobs,
+        help=f"KIND:WxH, separated by commas; kinds are {', '.join(KINDS)}; by default videos of the shape's sizes",
+    )
+    parser.add_argument(
+        "--first", type=_jobs, default=[], help="those of the jobs that are made once before they count"
+    )
     parser.add_argument("--pauses", type=int, default=0)
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-modes-SHAPE.json by default")
     return parser.parse_args(arguments)
 
 
+def _jobs(text: str) -> list[tuple[str, str]]:
+    """Return the kind and the size of each job that an option names."""
+    jobs = [(kind, size) for kind, _, size in (job.partition(":") for job in text.split(","))]
+    if any(kind not in KINDS or not size for kind, size in jobs):
+        raise argparse.ArgumentTypeError(f"Write jobs as KIND:WxH, with kinds of {', '.join(KINDS)}.")
+    return jobs
+
+
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
-    sizes = options.sizes.split(",") if options.sizes else list(workload.memory_sizes)
+    jobs = options.jobs or [("t2v", size) for size in workload.memory_sizes]
     into = options.into or FOLDER / f"generator-modes-{options.shape}.json"
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
     results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")
-        results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for size in sizes}
+        results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for _, size in jobs}
         for mode in options.modes.split(","):
-            measured = measure(model, MODES[mode], workload, options.kinds.split(","), sizes, options, work)
+            measured = measure(model, MODES[mode], workload, jobs, options, work)
             results["engine"] = measured.pop("engine")
             results["modes"][mode] = measured
             into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
@@ -114,24 +130,23 @@ def measure(
     model: Path,
     mode: ServerMode,
     workload: GeneratorWorkload,
-    kinds: Sequence[str],
-    sizes: Sequence[str],
+    jobs: Sequence[tuple[str, str]],
     options: argparse.Namespace,
     work: Path,
 ) -> dict[str, Any]:
-    """Start a server in a mode, and return the figures of each kind of job and size."""
+    """Start a server in a mode, and return the figures of each job."""
     engine: Any = create_engine("vllm-omni")
     engine.guardrails, engine.lossy, engine.plan = False, ("seaCache",) if mode.sea_cache else (), mode.plan
     began = time.monotonic()
-    with _more_options(mode.options):
+    with more_options(mode.options):
         engine.load(model)
     try:
         loaded = time.monotonic() - began
-        figures = {
-            kind: {size: _job_figures(engine, workload, kind, size, options.first, work) for size in sizes}
-            for kind in kinds
-        }
-        between = pauses_between_jobs(engine, workload, sizes[0], options.pauses, work) if options.pauses else {}
+        figures: dict[str, Any] = {}
+        for kind, size in jobs:
+            job = _job_figures(engine, workload, kind, size, (kind, size) in options.first, work)
+            figures.setdefault(kind, {})[size] = job
+        between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work) if options.pauses else {}
         return {"engine": engine.name, "loadedSeconds": round(loaded, 1), "kinds": figures, **between}
     finally:
         engine.close()
@@ -173,7 +188,7 @@ def encoding_seconds(size: str, frames: int, work: Path) -> float:
 
 
 @contextmanager
-def _more_options(options: Sequence[str]) -> Iterator[None]:
+def more_options(options: Sequence[str]) -> Iterator[None]:
     """Start servers with more options of the command line while the context lasts."""
     command = OmniPlan.command
     OmniPlan.command = lambda *arguments: [*command(*arguments), *options]  # type: ignore[method-assign]

@@ -18,6 +18,7 @@ _NVIDIA = {
     "NIM, FP8": ("5.35", "46.08", "173.20"),
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
 }
+_JOBS = "t2v:320x192,t2v:832x480,t2v:1280x720,t2i:832x480,i2v:320x192,sound:320x192"
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
 _NAMES = {
     "plain": "as it ships",
@@ -56,11 +57,12 @@ def text() -> str:
 {_goals(results)}
 
 Where the time goes was not profiled with these versions. Not measured with them: {_unmeasured(results)}.
-Cosmos Framework and PhyAI were never run on a GPU. The second command needs two GPUs, and a file of its own:
+Cosmos Framework and PhyAI were never run on a GPU. The last command needs two GPUs. Each writes a file of its own:
 
 ```
-python -m benchmarks.generator_modes --shape nano --first --pauses 4 --kinds t2v,t2i,i2v,sound --work FOLDER --into FILE
-python -m benchmarks.generator_modes --shape nano --first --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE2
+python -m benchmarks.generator_modes --shape nano --modes plain,fp8 --jobs {_JOBS} --pauses 4 --work FOLDER --into FILE
+python -m benchmarks.generator_kernels --shape nano --modes plain,fp8 --work FOLDER --into FILE
+python -m benchmarks.generator_modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
 ```
 
 """

@@ -54,7 +54,7 @@ class Profile:
 
 _KERNELS = {
     "attention": ("sdpa", "flash", "fmha", "attention"),
-    "convolutions": ("conv", "xmma_fprop"),
+    "convolutions": ("conv", "fprop"),
     "products": ("gemm", "nvjet", "cublas", "cutlass"),
     "compiled": ("triton",),
     "copies": ("memcpy", "memset"),
@@ -73,13 +73,15 @@ def kernels(run: Callable[[], Any]) -> dict[str, float]:
         run()
     totals: dict[str, float] = {}
     for one in profiler.key_averages():
-        kind = _kind(one.key.lower())
+        kind = kernel_kind(one.key)
         totals[kind] = totals.get(kind, 0.0) + one.self_device_time_total / 1e6
     return {kind: round(seconds, 3) for kind, seconds in totals.items() if seconds}
 
 
-def _kind(kernel: str) -> str:
-    return next((kind for kind, parts in _KERNELS.items() if any(part in kernel for part in parts)), "other")
+def kernel_kind(kernel: str) -> str:
+    """Return the kind of a kernel by its name: one of `_KERNELS`, or `other`."""
+    name = kernel.lower()
+    return next((kind for kind, parts in _KERNELS.items() if any(part in name for part in parts)), "other")
 
 
 def _events() -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
-from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, _more_options, encoding_seconds
+from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, more_options
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 
@@ -17,9 +17,9 @@ def command(sea_cache: bool = False, plan: ParallelPlan | None = None) -> list[s
     )
 
 
-def test_more_options_are_those_of_the_mode_and_end_with_it() -> None:
+def testmore_options_are_those_of_the_mode_and_end_with_it() -> None:
     plain = command()
-    with _more_options(MODES["both"].options):
+    with more_options(MODES["both"].options):
         pairs = dict(pairwise(command(MODES["both"].sea_cache)))
     assert pairs["--cache-backend"] == "sea_cache" and pairs[FP8[0]] == FP8[1]
     assert command() == plain and not MODES["plain"].options
@@ -35,7 +35,7 @@ def test_more_options_are_those_of_the_mode_and_end_with_it() -> None:
 )
 def test_a_mode_of_two_gpus_shares_each_job_between_them(mode: str, flags: dict[str, str]) -> None:
     one = MODES[mode]
-    with _more_options(one.options):
+    with more_options(one.options):
         pairs = dict(pairwise(command(plan=one.plan)))
     assert flags.items() <= pairs.items() and one.plan.gpus == 2 and mode not in ON_ONE_GPU
     assert ("--use-hsdp" in pairs) == (mode == "cfg2Hsdp")

@@ -1,0 +1,112 @@
+"""Profile of videos made by vLLM-Omni as it ships: the GPU's seconds by kind of kernel, and those in which it waits.
+
+    python -m benchmarks.generator_kernels [--shape tiny|nano] [--sizes WxH,...] [--modes plain,fp8]
+                                           [--work FOLDER] [--into FILE]
+
+Of each size it makes a video that is not counted, one without the profiler, and one with it. The profiler is PyTorch's,
+which the server starts and stops on request. It slows the host down, so the wait of the GPU is that of the video
+without it: the seconds of its generation less those of the kernels. It runs with the lock of containers/omni on one
+GPU, and on a CPU with the environment of `make test-omni`, where there are no kernels.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from benchmarks import true_generator
+from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator_modes import MODES, more_options
+from benchmarks.generator_profile import kernel_kind
+from benchmarks.machine import machine
+from benchmarks.results import FOLDER
+from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.job_files import GenerationFiles
+
+_ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's events
+_LONGEST = 40  # kernels that are kept by name
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_kernels", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
+    parser.add_argument("--sizes", help="separated by commas; those of the shape by default")
+    parser.add_argument("--modes", default="plain")
+    parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/generator-kernels-SHAPE.json by default")
+    options = parser.parse_args()
+    workload = NANO if options.shape == "nano" else TINY
+    sizes = options.sizes.split(",") if options.sizes else list(workload.sizes)
+    into = options.into or FOLDER / f"generator-kernels-{options.shape}.json"
+    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
+    with tempfile.TemporaryDirectory() as temporary:
+        work = options.work or Path(temporary)
+        model = true_generator.build(workload.shape, work / "models")
+        for mode in options.modes.split(","):
+            results["modes"][mode] = measure(model, mode, workload, sizes, work)
+            into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
+            print(json.dumps({mode: results["modes"][mode]}), flush=True)
+
+
+def measure(model: Path, mode: str, workload: GeneratorWorkload, sizes: list[str], work: Path) -> dict[str, Any]:
+    """Start a server of a mode that can be profiled, and return the profile of a video of each size."""
+    engine: Any = create_engine("vllm-omni")
+    engine.guardrails = False
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=work) as traces:
+        profiler = {"profiler": "torch", "torch_profiler_dir": traces, "torch_profiler_use_gzip": False}
+        profiler |= {"torch_profiler_with_stack": False}
+        with more_options([*MODES[mode].options, "--profiler-config", json.dumps(profiler)]):
+            engine.load(model)
+        try:
+            for size in sizes:
+                _seconds(engine, workload, size, work)
+                plain = _seconds(engine, workload, size, work)
+                asyncio.run(engine._served.request(lambda connection: _post(connection, "/start_profile")))
+                with_profiler = _seconds(engine, workload, size, work)
+                asyncio.run(engine._served.request(lambda connection: _post(connection, "/stop_profile")))
+                trace = max(Path(traces).rglob("trace_rank0.json"), key=lambda path: path.stat().st_mtime)
+                figures[size] = {"generate": plain, "generateWithProfiler": with_profiler, **kernel_seconds(trace)}
+        finally:
+            engine.close()
+    return figures
+
+
+def kernel_seconds(trace: Path) -> dict[str, Any]:
+    """Return the GPU's seconds in a trace of PyTorch's profiler: by kind of kernel, and of the longest ones by name."""
+    by_name: dict[str, float] = {}
+    for event in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]:
+        if event.get("cat") in _ON_GPU:
+            by_name[event["name"]] = by_name.get(event["name"], 0.0) + event["dur"] / 1e6
+    by_kind: dict[str, float] = {}
+    for name, seconds in by_name.items():
+        by_kind[kernel_kind(name)] = by_kind.get(kernel_kind(name), 0.0) + seconds
+    longest = sorted(by_name.items(), key=lambda item: -item[1])[:_LONGEST]
+    return {
+        "kinds": {kind: round(seconds, 3) for kind, seconds in by_kind.items()},
+        "longest": {name: round(seconds, 4) for name, seconds in longest},
+    }
+
+
+def _seconds(engine: Any, workload: GeneratorWorkload, size: str, work: Path) -> float:
+    """Make a video and return the seconds of its generation."""
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        job = generation_for(workload, size)
+        output = asyncio.run(engine.generate(job, GenerationFiles(None, {}), Path(folder)))
+    return float(output.timings["generate"])
+
+
+async def _post(connection: httpx2.AsyncClient, path: str) -> None:
+    (await connection.post(path)).raise_for_status()
+
+
+if __name__ == "__main__":
+    main()
