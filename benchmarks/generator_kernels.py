@@ -12,7 +12,9 @@ GPU, and on a CPU with the environment of `make test-omni`, where there are no k
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -33,15 +35,20 @@ _ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's even
 _LONGEST = 40  # kernels that are kept by name
 
 
-def main() -> None:
-    """Run the benchmark; the module's docstring has the options."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_kernels", description=__doc__)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--sizes", help="separated by commas; those of the shape by default")
     parser.add_argument("--modes", default="plain")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-kernels-SHAPE.json by default")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
     sizes = options.sizes.split(",") if options.sizes else list(workload.sizes)
     into = options.into or FOLDER / f"generator-kernels-{options.shape}.json"

@@ -1,12 +1,14 @@
 """Write the section of `docs/benchmarks.md` about vLLM-Omni on a GPU, as it ships and in its lossy modes."""
 
 import json
+import statistics
 import textwrap
 from typing import Any
 
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-modes-nano.json"
+EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
 PAUSE = 0.3  # goal, in seconds between two jobs
@@ -19,6 +21,8 @@ _NVIDIA = {
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
 }
 _JOBS = "t2v:320x192,t2v:832x480,t2v:1280x720,t2i:832x480,i2v:320x192,sound:320x192"
+_HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
+|---|---|---|---|---|---|"""
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
 _NAMES = {
     "plain": "as it ships",
@@ -33,17 +37,26 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    results = json.loads(RESULT.read_text(encoding="utf-8"))
+    results, earlier = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER))
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in _NVIDIA.items())
     return f"""## The generator on a GPU
 
 {_about(results)}
 
-| job, size, mode | generation | encoding | whole job | peak | loaded in |
-|---|---|---|---|---|---|
+{_HEAD}
 {_rows(results)}
 
-- {_encoding(results)}
+- The encoding is that of a drawn clip of the same size, because random weights make noise. That of an image is its own.
+- A job of the same kind and size was made before each video from text of 320x192 and 832x480. The other rows are of
+  the first job of their kind. Peaks include what the server keeps of the jobs before.
+{_parts(results)}
+
+Measured {earlier["day"]} on {earlier["machine"]}, with the same versions and jobs. The encoding is that of noise, so a
+whole job is at most as long as here:
+
+{_HEAD}
+{_rows(earlier)}
+
 - How many steps `seaCache` skips depends on the video. With random weights these are the steps that noise lets it skip:
   its times here say nothing of a real video, and count for no goal.
 - For comparison, NVIDIA's seconds of generation alone, on one H100:
@@ -56,8 +69,9 @@ def text() -> str:
 |---|---|---|
 {_goals(results)}
 
-Where the time goes was not profiled with these versions. Not measured with them: {_unmeasured(results)}.
-Cosmos Framework and PhyAI were never run on a GPU. The last command needs two GPUs. Each writes a file of its own:
+Which kernels take the time was not profiled with these versions; the second command does that. Cosmos Framework and
+PhyAI were never run on a GPU. Not measured with these versions: {_unmeasured(results)}. The last command needs
+two GPUs. Each command writes a file of its own:
 
 ```
 python -m benchmarks.generator_modes --shape nano --modes plain,fp8 --jobs {_JOBS} --pauses 4 --work FOLDER --into FILE
@@ -91,12 +105,21 @@ def _about(results: dict[str, Any]) -> str:
     )
 
 
-def _encoding(results: dict[str, Any]) -> str:
-    if results["encodingSeconds"]:
-        return "The encoding is that of a drawn clip of the same size, because random weights make noise."
-    return (
-        "The encoding is that of noise, which is what random weights make. A real video is encoded faster, so a whole\n"
-        "  job is at most as long as here."
+def _parts(results: dict[str, Any]) -> str:
+    """Return where the time of the smallest video goes, by the steps that were watched between two jobs."""
+    plain = results["modes"]["plain"]
+    if not plain.get("secondsOfAStep"):
+        return ""
+    (size, job), steps = next(iter(plain["kinds"]["t2v"].items())), results["steps"]
+    step, whole = statistics.median(plain["secondsOfAStep"]), job["seconds"]["generate"]
+    before = max(0.0, job["seconds"]["firstStep"] - step)
+    return textwrap.fill(
+        f"- Of the {whole:.2f} s of a {size} video, {steps * step:.2f} s are its {steps} steps. {before:.2f} s pass "
+        f"before them, and {whole - before - steps * step:.2f} s after them, with the decoding: the next job in the "
+        "queue waits for it.",
+        118,
+        subsequent_indent="  ",
+        break_on_hyphens=False,
     )
 
 

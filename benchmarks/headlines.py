@@ -53,7 +53,7 @@ def _generator() -> str:
     sizes = results["modes"]["plain"]["kinds"]["t2v"].items()
     seconds = ", ".join(f"{job['seconds']['generate']:.1f} s at {size}" for size, job in sizes)
     return (
-        f"| generator, the shape of Cosmos3-Nano with random weights, {results['frames']} frames, one H100, "
+        f"| generator, the shape of Cosmos3-Nano with random weights, {results['frames']} frames, one H200, "
         f"{results['engine']} | {seconds}, without the encoding of the file; NVIDIA's own figures are 7.0 and 58.2 s |"
     )
 

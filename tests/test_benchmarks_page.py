@@ -193,7 +193,7 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     goals = len(generator_modes_page.EXACT) + len(generator_modes_page.LOSSY) + 1
     assert (text.count("| met |"), text.count("| **not met** |")) == (met, goals - met)
     assert "| 832x480, FP8: at most 25 s | not measured | **not met** |" in text
-    assert "Not measured with them: images, videos from images, sound, two GPUs.\n" in text
+    assert "Not measured with these versions: images, videos from images, sound, two GPUs." in text
     assert (
         f"| `t2v`, 320x192, as it ships | 6.00 s | {encoding:.2f} s | {6 + encoding:.2f} s | 40.0 GiB | 60 s |" in text
     )
