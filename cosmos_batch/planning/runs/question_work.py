@@ -20,6 +20,9 @@ _FRAMES_PER_TOKEN = 2  # a token of a video stands for so many frames
 # There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers).
 _TIMESTAMP_TOKENS = 9
 _MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
+# The pixels to which Qwen3-VL's processors scale an image, and all frames of a video together
+# (`preprocessor_config.json` and `video_preprocessor_config.json` of the models).
+_LEAST_IMAGE_PIXELS, _MOST_IMAGE_PIXELS, _MOST_VIDEO_PIXELS = 256**2, 4096**2, 24 * 1024**2
 _FRAMES_LIMIT = 768
 _DEFAULT_FPS = 4.0
 
@@ -41,14 +44,17 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
     2472.0
     >>> media_tokens(ProbedMedia("video", 128, 96, 4.0), Parameters())  # their times count for small frames
     168.0
+    >>> media_tokens(ProbedMedia("video", 1920, 1080, 60.0), Parameters())  # 240 frames share the pixels of a video
+    13368.0
     """
-    tokens_per_frame = facts.width * facts.height / _PIXELS_PER_TOKEN
+    pixels = facts.width * facts.height
     if facts.medium == "image":
-        return min(tokens_per_frame, _MEDIA_TOKENS)
+        return min(max(pixels, _LEAST_IMAGE_PIXELS), _MOST_IMAGE_PIXELS) / _PIXELS_PER_TOKEN
     start = parameters.start or 0.0
     seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
     frames = min(max(seconds * (parameters.fps or _DEFAULT_FPS), _FRAMES_PER_TOKEN), _FRAMES_LIMIT)
-    return min(frames / _FRAMES_PER_TOKEN * (tokens_per_frame + _TIMESTAMP_TOKENS), _MEDIA_TOKENS)
+    vision = min(frames * pixels, _MOST_VIDEO_PIXELS) / _FRAMES_PER_TOKEN / _PIXELS_PER_TOKEN
+    return min(vision + frames / _FRAMES_PER_TOKEN * _TIMESTAMP_TOKENS, _MEDIA_TOKENS)
 
 
 def work_of_question(tokens: float) -> float:
