@@ -7,12 +7,17 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from moto.sqs.models import Message, Queue
 
+from cosmos_batch.local import backends
 from cosmos_batch.local.cloud import LocalCloud
-from cosmos_batch.local.lambda_functions.event_sources import reported_failures
+from cosmos_batch.local.lambda_functions.event_sources import Poller, reported_failures
+from cosmos_batch.local.sqs import receiving
 from tests.local.support import Inbox, Stack, wait_until
 
 # Sends its records to the inbox, and reports the messages with `fail` in their body as failed.
@@ -88,17 +93,45 @@ def test_a_record_has_the_shape_of_aws(cloud: LocalCloud, stack: Stack, inbox: I
     wait_until(lambda: mapped.count(mapped.url) == 0)
 
 
-def test_a_send_reaches_a_warm_function_at_once(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
-    mapped = Mapped(cloud, stack, inbox, {})
-    mapped.send({"warm": 1})
-    inbox.next()
-    spent = []
-    for _ in range(5):
-        started = time.time()
-        mapped.send({})
-        spent.append(inbox.next()["at"] - started)
-    # Where a poll had to end first, each would wait for it; on a busy machine at least one is quick.
-    assert min(spent) < 0.5
+class RecordingCondition(threading.Condition):
+    """A condition that records the time limits of its waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: SimpleQueue[float | None] = SimpleQueue()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.limits.put(timeout)
+        return super().wait(timeout)
+
+
+def test_a_send_wakes_the_poller_of_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue("jobs", "us-east-1", "123456789012")
+    queue._messages_lock = lock = RecordingCondition()
+    payloads: SimpleQueue[str] = SimpleQueue()
+    function = SimpleNamespace(invoke=lambda arn, version, payload, *_: payloads.put(payload))
+    monkeypatch.setattr(backends, "queues", lambda: SimpleNamespace(get_queue=lambda name: queue))
+    monkeypatch.setattr(backends, "functions", lambda: function)
+    poller = Poller(
+        SimpleNamespace(
+            event_source_arn=queue.queue_arn,
+            enabled=True,
+            batch_size=10,
+            scaling_config=None,
+            function_arn="arn",
+            function_response_types=None,
+        )
+    )
+    try:
+        # A wait without a limit ends with a notification only: nothing looks at the queue at intervals.
+        assert lock.limits.get(timeout=120) is None
+        message = Message("first", "body")
+        message.mark_sent()
+        receiving.append(queue, message)
+        (record,) = json.loads(payloads.get(timeout=120))["Records"]
+        assert record["body"] == "body"
+    finally:
+        poller.stop()
 
 
 def test_a_delayed_message_arrives_after_its_delay(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> None:
