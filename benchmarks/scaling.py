@@ -35,7 +35,7 @@ PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" /
 REASONER_ON_H100 = EngineSpeed(places=272, alone=0.84, full=0.0722)
 REASONER_ON_L40S = EngineSpeed(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
 # Its GPU does one job at a time; the second place is for what comes before and after the GPU.
-NANO_ON_H100 = EngineSpeed(places=2, alone=0.0, full=0.0118)
+NANO_ON_H100 = EngineSpeed(places=2, alone=0.0, full=0.0066)
 
 
 @dataclass(frozen=True)

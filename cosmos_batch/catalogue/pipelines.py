@@ -140,7 +140,7 @@ def _super(
         min_memory_gib=160,
         gpus_per_worker=4,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
-        h100_seconds=0.0495,  # an estimate: 4.2 times Nano's weights
+        h100_seconds=0.0277,  # an estimate: 4.2 times Nano's weights
         fallback_instance_types=("p5.48xlarge",),
         weights=_SUPER_WEIGHTS,
         modes=modes,
@@ -252,7 +252,7 @@ PIPELINES = (
         min_memory_gib=24,
         gpus_per_worker=1,
         instance_types=("g6e.2xlarge", "g6e.4xlarge"),
-        h100_seconds=0.0069,  # NVIDIA's, not measured here: 13.3 s for 832x480, 121 frames, 20 steps on vLLM-Omni
+        h100_seconds=0.00483,  # NVIDIA's, not measured here: 13.3 s for 832x480, 121 frames, 20 steps on vLLM-Omni
         weights=_EDGE_WEIGHTS,
         modes=("t2i", "t2v", "i2v", "forward_dynamics", "inverse_dynamics", "policy"),
         default_tier="480p",
@@ -268,7 +268,7 @@ PIPELINES = (
         min_memory_gib=48,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
-        h100_seconds=0.0118,
+        h100_seconds=0.0066,  # 57 s for 832x480, 189 frames, 35 steps on vLLM-Omni (docs/benchmarks.md)
         # Its parallel plan gives a worker two L40S, so that no instance type with a single GPU can be a fallback.
         fallback_instance_types=("g6e.48xlarge",),
         weights=_NANO_WEIGHTS,

@@ -2,7 +2,8 @@
 
 A reasoner's job has weight 1: its cost depends on the length of the video and of the answer, which are not known before
 the file is opened, and which the size in bytes does not tell. The measured pace follows the mix of jobs.
-A generation's weight is megapixels x frames x steps, and twice that if each step also runs the negative prompt.
+A generation's weight is its volume, megapixels x frames, times steps, and twice that if each step also runs the
+negative prompt. Attention compares every token with every other one, so its share grows with the volume.
 """
 
 from cosmos_batch.catalogue.generation import SIZES
@@ -14,7 +15,11 @@ from cosmos_batch.contract.job import Job
 # A worker with n GPUs is n**0.8 times as fast. NVIDIA reports 202, 63 and 38 s for a video of Nano on 1, 4, 8 H100.
 _GAIN_PER_GPU = 0.8
 
-_TYPICAL_VIDEO = 12_000.0  # the weight of 720p, 189 frames, 35 steps and guidance
+# The volume at which attention takes as long as all the rest. On one H100 Nano takes 7.2, 56.7 and 202 s for 189 frames
+# of 320x192, 832x480 and 1280x720 (docs/benchmarks.md, the last by NVIDIA): by their weights it is 5.9, 58 and 203 s.
+_ATTENTION_VOLUME = 114.0
+
+_TYPICAL_VIDEO = 31_000.0  # the weight of 720p, 189 frames, 35 steps and guidance
 _TYPICAL_IMAGE = 100.0  # 1024x1024, 50 steps and guidance
 
 _PIPELINE_BY_ID = {pipeline.id: pipeline for pipeline in PIPELINES}
@@ -58,7 +63,9 @@ def weight_of(job: Job) -> float:
 def weight_of_generation(generation: Generation) -> float:
     """Return the weight of a generation, rounded as `weight_of` does."""
     passes = 2 if generation.guided else 1
-    return round(_megapixels(generation) * _frames(generation) * generation.steps * passes, 3)
+    frames, chunks = _frames(generation)
+    volume = _megapixels(generation) * frames
+    return round(volume * (1 + volume / _ATTENTION_VOLUME) * chunks * generation.steps * passes, 3)
 
 
 def _megapixels(generation: Generation) -> float:
@@ -69,18 +76,18 @@ def _megapixels(generation: Generation) -> float:
     return max(size.area for size in SIZES[generation.resolution].values()) / 1e6
 
 
-def _frames(generation: Generation) -> int:
-    """Return the number of frames that the model computes. Each chunk of a transfer computes all of its frames.
+def _frames(generation: Generation) -> tuple[int, int]:
+    """Return how many frames the model computes at once, and in how many chunks: one, but for transfers.
 
-    If the number follows from the control videos, one chunk is assumed.
+    If the number of frames follows from the control videos, one chunk is assumed.
     """
     frames, transfer = generation.num_frames, generation.transfer
     if transfer is None:
         assert frames is not None, "only a transfer may leave the number of frames to its control videos"
-        return frames
+        return frames, 1
     if frames is None:
-        return transfer.frames_per_chunk
-    return transfer.chunks(frames) * min(frames, transfer.frames_per_chunk)
+        return transfer.frames_per_chunk, 1
+    return min(frames, transfer.frames_per_chunk), transfer.chunks(frames)
 
 
 def narrowed(known: float, seconds_per_unit: float, in_flight: float, places: int) -> float:

@@ -35,7 +35,7 @@ def test_a_type_on_which_a_worker_does_not_fit_without_offloading_has_no_cost(na
 
 def test_the_rtx_pro_6000_is_measured_for_videos_and_computed_for_clips() -> None:
     nano, clip = (first_seconds_per_unit(name, "RTX PRO 6000", 1) for name in ("cosmos3-nano", "cosmos-reason2-2b"))
-    assert nano == pytest.approx(0.0118 * 1.84, rel=0.01) and clip == pytest.approx(0.076 * 3.35 / 1.597, rel=0.01)
+    assert nano == pytest.approx(0.0066 * 1.84, rel=0.01) and clip == pytest.approx(0.076 * 3.35 / 1.597, rel=0.01)
 
 
 @pytest.mark.parametrize(
