@@ -24,9 +24,11 @@ from benchmarks.simulated_worker import (
     with_first_pace,
     with_waiting,
 )
+from cosmos_batch.catalogue.generation import SIZES
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import NUDGE_SECONDS, DeployedCompute
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.planning.pace import weight_of_frames
 from cosmos_batch.state import PipelineRow
 
 ROOT = Path(__file__).parent.parent
@@ -166,9 +168,12 @@ def steady(every: float, seconds: float) -> Iterator[tuple[float, float]]:
 
 
 def mixed_generations(count: int) -> list[tuple[float, float]]:
-    """Return jobs that arrive at once: half are videos at 256p, a third at 480p, the rest at 720p, of 189 frames and 35
+    """Return guided videos that arrive at once: half at 256p, a third at 480p, the rest at 720p, of 189 frames and 35
     steps."""
-    drawn = random.Random(7).choices([812.0, 5284.0, 12_192.0], [3, 2, 1], k=count)
+    weights = [
+        weight_of_frames(SIZES[tier]["16:9"].area / 1e6, 189, 35, guided=True) for tier in ("256p", "480p", "720p")
+    ]
+    drawn = random.Random(7).choices(weights, [3, 2, 1], k=count)
     return [(0.0, weight) for weight in drawn]
 
 

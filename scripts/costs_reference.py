@@ -8,7 +8,7 @@ from tables import filled, line, table
 from cosmos_batch.catalogue.generation import SIZES, Mode, Resolution
 from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
-from cosmos_batch.planning.pace import times_h100
+from cosmos_batch.planning.pace import times_h100, weight_of_frames
 from cosmos_batch.planning.type_costs import ItemCost, item_cost
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "costs.md"
@@ -77,8 +77,8 @@ def _ratios() -> str:
 def _weight(pipeline: str, mode: Mode, tier: Resolution) -> float:
     """Return the weight of a video at 16:9 with the model's own length, steps and guidance."""
     rules = _named(pipeline).rules(mode)
-    area = SIZES[tier]["16:9"].area
-    return area / 1e6 * rules.frames * rules.steps * (1 if rules.guidance_scale == 1 else 2)
+    megapixels = SIZES[tier]["16:9"].area / 1e6
+    return weight_of_frames(megapixels, rules.frames, rules.steps, guided=rules.guidance_scale != 1)
 
 
 def _named(name: str) -> Pipeline:
