@@ -16,7 +16,7 @@ from cosmos_batch.contract.entries import (
 from cosmos_batch.contract.images import ImageSettings
 from cosmos_batch.contract.network import NetworkSettings
 from cosmos_batch.contract.operations import OperationsSettings
-from cosmos_batch.contract.settings import ScalingSettings, WorkerSettings
+from cosmos_batch.contract.settings import QUEUE_DAYS, ScalingSettings, WorkerSettings
 from cosmos_batch.contract.storage import KMS_KEY_ARN, StorageSettings
 from cosmos_batch.contract.vams import VamsSettings
 
@@ -87,7 +87,9 @@ class Pipelines(Model):
 class OwnSettings(Model):
     """Settings of Cosmos Batch that VAMS does not have."""
 
-    deadline_hours: float = Field(default=72, gt=0, le=240, description="A request that is older fails TimedOut")
+    deadline_hours: float = Field(
+        default=72, gt=0, le=24 * QUEUE_DAYS, description="A request that is older fails TimedOut"
+    )
     upload_grace_seconds: int = Field(default=10, ge=0, le=900, description="So long an upload waits for its sidecar")
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Where workers run")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="What is kept where")

@@ -9,6 +9,7 @@ from cosmos_batch.contract.generation.origin import Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.s3 import S3Uri
+from cosmos_batch.contract.settings import QUEUE_DAYS
 
 
 def _encodable(text: str) -> str:
@@ -65,7 +66,10 @@ class Request(Model):
     invalidate_model: bool = Field(
         default=False, description="Drop stored copies of the model that are older than this"
     )
-    deadline: Time | None = Field(default=None, description="Not answered by then, the request fails TimedOut")
+    deadline: Time | None = Field(
+        default=None,
+        description=f"Not answered by then, the request fails TimedOut; at most {QUEUE_DAYS} days from now",
+    )
     callback: SecretStr | None = Field(
         default=None,
         strict=False,

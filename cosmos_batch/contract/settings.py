@@ -8,6 +8,8 @@ from cosmos_batch.contract.base import Model
 
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
+# SQS keeps the message of a job for so long, so no deadline may be later.
+QUEUE_DAYS = 10
 # Times `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that workers do not end together.
 LONGEST_LIFE = 1.1
 # A job normally fails by its attempts or its deadline. One that was received so often fails too, because its attempts

@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # the task timeout with which VAMS registers its own Cosmos pipelines
@@ -36,7 +37,7 @@ class VamsSettings(Model):
     task_timeout_seconds: int = Field(
         default=TASK_TIMEOUT_SECONDS,
         ge=1800,
-        le=864_000,
+        le=86_400 * QUEUE_DAYS,
         description="A workflow of VAMS waits so long for a pipeline; our deadline is 15 minutes less",
     )
     buckets: list[BucketRoot] = Field(

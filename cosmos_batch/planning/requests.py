@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.error import Failure, explain, field_names
 from cosmos_batch.contract.request import Request
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.prompts import prompt_text
 
@@ -68,12 +69,29 @@ def _with_generation(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def settle_deadline(request: Request, started_at: datetime, default_seconds: int) -> datetime:
-    """Return the request's deadline, or the configured one. Raises Failure (TimedOut) if it has passed."""
-    deadline = request.deadline or started_at + timedelta(seconds=default_seconds)
+    """Return the request's deadline, or the configured one.
+
+    Raises Failure: TimedOut if it has passed, and InvalidInput if it is later than the job's message is kept.
+    """
+    deadline = request.deadline
+    if deadline is None:
+        deadline = started_at + timedelta(seconds=default_seconds)
+    elif deadline > datetime.now(deadline.tzinfo) + timedelta(days=QUEUE_DAYS):
+        raise Failure(
+            "InvalidInput",
+            f"deadline: {deadline.isoformat()} is more than {QUEUE_DAYS} days ahead, and the queue keeps a job for "
+            f"{QUEUE_DAYS} days.",
+            "Start again with an earlier deadline, or with none.",
+        )
+    refuse_passed_deadline(deadline)
+    return deadline
+
+
+def refuse_passed_deadline(deadline: datetime) -> None:
+    """Raise Failure (TimedOut) if the deadline has passed."""
     if deadline <= datetime.now(deadline.tzinfo):
         raise Failure(
             "TimedOut",
             f"The deadline, {deadline.isoformat()}, has passed.",
             "Start again with a later deadline, or with none.",
         )
-    return deadline

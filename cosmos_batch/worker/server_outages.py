@@ -9,7 +9,9 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.protocol import Engine, RemoteEngine
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 900.0  # seconds that a job stays in its queue; doubled with each pause
+# Seconds that a job stays in its queue; doubled with each pause. SQS hands out a message a thousand times, which must
+# last until the latest deadline.
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 1200.0
 LONGEST_RETRY_AFTER = 3600.0  # seconds; a longer Retry-After of a server is cut to this
 FIRST_PROBE, LONGEST_PROBE = 1.0, 60.0  # seconds between two probes of the server by a worker; doubled with each
 # Each outage interrupts a job at most once. A job that was interrupted more often may be the cause: from then on each

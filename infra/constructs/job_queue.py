@@ -4,9 +4,11 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from cosmos_batch.contract.settings import QUEUE_DAYS
+
 # SQS's maximum. Workers fail a job that is received again and again much earlier (`MAX_RECEIPTS`): they know how many
-# of the receives were pauses. A job that waits for a busy server until its deadline, at most 10 days, is received about
-# a thousand times.
+# of the receives were pauses. The longest pause (`worker/server_outages.py`) is such that a job that waits for a busy
+# server until the latest deadline, `QUEUE_DAYS`, is received less often.
 MAX_RECEIVES = 1000
 
 
@@ -27,7 +29,7 @@ class JobQueue(Construct):
             self,
             "Queue",
             visibility_timeout=visibility_timeout,
-            retention_period=Duration.days(10),
+            retention_period=Duration.days(QUEUE_DAYS),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=MAX_RECEIVES),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,

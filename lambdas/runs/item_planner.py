@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cosmos_batch.contract.environment import DeployedQueue, PlanningEnvironment
 from cosmos_batch.contract.error import Failure
@@ -17,7 +17,8 @@ from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.runs import PlannedItem, RunItem, RunRequest
 from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
-from cosmos_batch.planning.requests import settle_deadline
+from cosmos_batch.contract.settings import QUEUE_DAYS
+from cosmos_batch.planning.requests import refuse_passed_deadline
 from cosmos_batch.state import Jobs, ReservedKeys
 from lambdas.planning.generator import plan_generation
 from lambdas.planning.plan import Execution, reserve_document
@@ -25,8 +26,8 @@ from lambdas.planning.reasoner import plan_question
 from lambdas.planning.work import Work
 
 DIGITS = 32
-# SQS keeps a message for ten days; an item that has not ended a day before that fails with an error that says so.
-LONGEST_WAIT = timedelta(days=9)
+# An item that has not ended a day before SQS deletes its message fails with an error that says so.
+LONGEST_WAIT = timedelta(days=QUEUE_DAYS - 1)
 TABLE_ONLY = "table"
 
 
@@ -93,12 +94,15 @@ class ItemPlanner:
         return job if directory is None else self._with_document(job, work, directory)
 
     def _deadline(self, request: Request) -> datetime:
-        """Return until when the item may wait. Raises Failure (TimedOut) where the run's deadline has passed.
+        """Return until when the item may wait: not until the deadline of a run that goes on for longer.
 
-        Another run may ask the same item with a later deadline, so the error is one that can pass.
+        Raises Failure (TimedOut) where the run's deadline has passed. Another run may ask the same item with a later
+        deadline, so the error is one that can pass.
         """
+        latest = datetime.now(UTC) + LONGEST_WAIT
+        deadline = latest if request.deadline is None else min(request.deadline, latest)
         try:
-            return settle_deadline(request, datetime.now(self._execution.started_at.tzinfo), _LONGEST_WAIT_SECONDS)
+            refuse_passed_deadline(deadline)
         except Failure as passed:
             raise Failure(
                 passed.error.code,
@@ -106,6 +110,7 @@ class ItemPlanner:
                 f"`cosmos-batch runs retry {self._run.id} --failed` asks it again, without this deadline.",
                 retryable=True,
             ) from passed
+        return deadline
 
     def _with_document(self, job: Job, work: Work, directory: S3Location) -> Job:
         """Return the job with the key of its document: that of an earlier run, or a new one that no other job has."""
@@ -151,9 +156,6 @@ class ItemPlanner:
         folder = file.key.rpartition("/")[0] + "/"
         inside = file.bucket == root.bucket and folder.startswith(root.key)
         return S3Location(prefix.bucket, join_below(prefix.key, folder[len(root.key) :] if inside else ""))
-
-
-_LONGEST_WAIT_SECONDS = int(LONGEST_WAIT.total_seconds())
 
 
 def request_of(run: RunRequest, item: RunItem, pipeline: str) -> Request:

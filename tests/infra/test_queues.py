@@ -6,7 +6,12 @@ import pytest
 from moto.events.models import EventPattern
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
+from cosmos_batch.contract.settings import MAX_RECEIPTS, QUEUE_DAYS
+from cosmos_batch.engines.errors import ServerUnavailable
+from cosmos_batch.worker import server_outages
+from infra.constructs.job_queue import MAX_RECEIVES
 from tests.infra.assembly import REASONERS, Assembly, Resource
+from tests.support.jobs import make_job
 
 DAY = 86_400
 PIPELINES = [one.id for one in REASONERS]
@@ -51,6 +56,19 @@ def test_the_queue_of_a_pipeline_keeps_messages_for_ten_days(assembly: Assembly,
     assert queue["RedrivePolicy"]["maxReceiveCount"] == 1000
     dead_letters = queues(assembly)[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]
     assert dead_letters["MessageRetentionPeriod"] == 14 * DAY
+
+
+def test_a_job_may_be_received_until_its_latest_deadline_if_each_pause_is_as_short_as_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_outages.random, "uniform", lambda least, _: least)
+    job, busy = make_job("a"), ServerUnavailable("busy", "It is busy.", "Wait.")
+    pauses, seconds = 0, 0
+    while seconds < QUEUE_DAYS * DAY:
+        pause = server_outages.pause_seconds(job, pauses, busy)
+        assert pause is not None
+        pauses, seconds = pauses + 1, seconds + pause
+    assert pauses + MAX_RECEIPTS < MAX_RECEIVES
 
 
 def test_dead_letters_of_every_pipeline_are_answered(assembly: Assembly) -> None:

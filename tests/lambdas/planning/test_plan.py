@@ -13,6 +13,7 @@ from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROM
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.job import Job, OutputKey
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
 from lambdas.handlers.plan import handler
 from lambdas.planning import plan as planning
@@ -87,7 +88,7 @@ def test_a_taken_name_moves_to_the_next_free_second(cloud: Cloud) -> None:
     cloud.put("folder/clip.mp4")
     cloud.put("folder/clip.mov")
     started = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
-    deadline = (datetime.now(UTC) + timedelta(days=90)).isoformat()
+    deadline = (datetime.now(UTC) + timedelta(days=9)).isoformat()
     first = plan(started, "a", input="s3://assets/folder/clip.mp4", deadline=deadline)
     second = plan(started, "b", input="s3://assets/folder/clip.mov", deadline=deadline)
     assert job(first).document.key == "folder/clip_CosmosReason_20261231-235959.json"
@@ -266,6 +267,14 @@ def test_an_older_version_can_be_asked_for(cloud: Cloud) -> None:
 def test_a_deadline_in_the_past_has_timed_out(cloud: Cloud) -> None:
     cloud.put(KEY)
     assert refused(deadline="2020-01-01T00:00:00Z").code == "TimedOut"
+
+
+def test_a_deadline_that_is_later_than_its_queue_keeps_the_job_is_refused(cloud: Cloud) -> None:
+    cloud.put(KEY)
+    kept = datetime.now(UTC) + timedelta(days=QUEUE_DAYS)
+    error = refused(deadline=(kept + timedelta(hours=1)).isoformat())
+    assert error.code == "InvalidInput" and "10 days" in error.message and "earlier deadline" in error.remedy
+    assert plan(deadline=(kept - timedelta(hours=1)).isoformat())["timeoutSeconds"] > 9 * 86_400
 
 
 def test_a_close_deadline_still_has_a_heartbeat(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

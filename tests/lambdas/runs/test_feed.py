@@ -1,7 +1,7 @@
 """Feeding a shard: what is sent, what is reused or refused, and when nothing is fed."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import RunItem
 from cosmos_batch.contract.s3 import parse_uri
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state import FedItems, JobRow, Revisions, RunFeeding, item_jobs
 from lambdas.runs.item_messages import BATCH_BYTES, Message, batches
 from tests.lambdas.cloud import IDENTITY, SMALL, STATE_BUCKET
@@ -99,6 +100,12 @@ def test_an_item_that_is_first_fed_after_the_deadline_can_be_retried_without_it(
     assert line.error is not None
     assert (line.error.code, line.error.retryable) == ("TimedOut", True)
     assert "runs retry my-run --failed" in line.error.remedy
+
+
+def test_an_item_of_a_long_run_ends_before_its_queue_deletes_it(bench: RunFixture) -> None:
+    bench.started(bench.items("a"), deadline=datetime.now(UTC) + timedelta(days=30))
+    [message] = bench.sent()
+    assert datetime.fromisoformat(message["job"]["deadline"]) < datetime.now(UTC) + timedelta(days=QUEUE_DAYS)
 
 
 def test_a_file_that_may_not_be_read_any_more_fails_alone(bench: RunFixture, monkeypatch: pytest.MonkeyPatch) -> None:
