@@ -15,7 +15,7 @@ from cosmos_batch.state.new_objects import write_once
 from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
-from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher
+from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher, token_id
 from cosmos_batch.state.runs import Runs
 from cosmos_batch.state.shortages import Shortage, Shortages
 from cosmos_batch.state.staged_documents import StagedDocuments
@@ -59,5 +59,6 @@ __all__ = [
     "Workers",
     "count_item",
     "end_of",
+    "token_id",
     "write_once",
 ]

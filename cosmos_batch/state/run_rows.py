@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
@@ -54,7 +55,10 @@ class RunRow(TableRow):
 
 
 class ShardRow(TableRow):
-    """The row of a shard. `ended` and `reused_items` hold numbers of items, from 0, and are emptied when it ends."""
+    """The row of a shard. `ended` holds numbers of items, from 0, and is emptied when it ends.
+
+    Each end of an item writes it, so what is large and does not change then lies elsewhere, as the task tokens do.
+    """
 
     run: str
     shard: str
@@ -62,7 +66,6 @@ class ShardRow(TableRow):
     items: int
     state: ShardState
     ended: set[int] = Field(default_factory=set)
-    reused_items: set[int] = Field(default_factory=set, description="Those that an earlier run has answered")
     succeeded: int = Field(default=0, description="Items with an answer, reused ones included")
     failed: int = 0
     cancelled: int = 0
@@ -73,7 +76,8 @@ class ShardRow(TableRow):
     jobs: int = Field(default=0, description="Number of its jobs in the pipeline's totals of waiting work")
     weight: float = Field(default=0.0, description="Sum of their weights")
     fed_jobs: int | None = Field(default=None, description="Number of its jobs when it was fed first, before any hold")
-    task_tokens: set[str] = Field(default_factory=set, description="Of the states that wait for it")
+    token_ids: set[str] = Field(default_factory=set, description="Of the task tokens of the states that wait for it")
+    task_tokens: set[str] = Field(default_factory=set, description="Such tokens, as an earlier release has kept them")
     settled_dollars: float = Field(
         default=0.0, description="Its part of the run's `charged_dollars` while not reserved"
     )
@@ -97,14 +101,24 @@ class ShardRow(TableRow):
         return self.state in ("FEEDING", "RUNNING")
 
     @property
+    def is_awaited(self) -> bool:
+        """Return whether a state waits for it, as far as is known."""
+        return bool(self.token_ids or self.task_tokens)
+
+    @property
     def is_half_parked(self) -> bool:
         """Return whether it was parked by a process that may have ended before it answered the tokens."""
-        return self.state == "SKIPPED" and bool(self.task_tokens)
+        return self.state == "SKIPPED" and self.is_awaited
 
     @property
     def done(self) -> int:
         """Return the number of items that have ended."""
         return self.succeeded + self.failed + self.cancelled
+
+
+def token_id(task_token: str) -> str:
+    """Return what a shard's row contains in place of a task token, which has a kilobyte or two."""
+    return hashlib.sha256(task_token.encode()).hexdigest()[:16]
 
 
 class Watcher(NamedTuple):

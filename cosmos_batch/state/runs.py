@@ -3,16 +3,23 @@
 A shard's row holds the numbers of the items that have ended as a set until the shard ends, so an end that is counted
 twice counts once, and every step can be repeated. The sums of a run are the sums over its shards.
 
+The task token of a state that waits for a shard has a row of its own, and the shard's row contains its id. The token's
+row is written first and never changes, so whoever reads an id finds the token. What becomes of a token is decided by
+changes of the shard's row alone: a change of its state adds an id, or returns those to answer, in one write. A process
+that dies between the two rows leaves a token that nobody refers to, and its state fails and feeds the shard again, with
+another token. The rows of tokens are removed when they expire: a token that was answered is of no use.
+
 A shard has a row from its first feeding on. So the items that wait are the run's, less those of the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from cosmos_batch.contract.runs import RunState, ShardRef
-from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow
+from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, token_id
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 RUN_KEEP_SECONDS = 365 * 86_400
@@ -195,6 +202,7 @@ class Runs:
 
         A shard that has ended is returned unchanged.
         """
+        self._keep_token(ref.run, ref.shard, task_token)
         row = ShardRow(
             run=ref.run,
             shard=ref.shard,
@@ -202,7 +210,7 @@ class Runs:
             items=ref.items,
             state="FEEDING",
             expected_dollars=expected_dollars,
-            task_tokens={task_token},
+            token_ids={token_id(task_token)},
             counted_at=now(),
         )
         values = {name: value for name, value in row.model_dump(by_alias=True).items() if value != set()}
@@ -212,11 +220,23 @@ class Runs:
         except ConditionFailed:
             return self._feed_again(ref.run, ref.shard, task_token)
 
+    def _keep_token(self, run: str, shard: str, task_token: str) -> None:
+        values = {"taskToken": task_token, "expiresAt": expires_at(RUN_KEEP_SECONDS)}
+        with suppress(ConditionFailed):  # an earlier call has kept it
+            self._table.put_new(_pk(run), _token_sk(shard, token_id(task_token)), values)
+
+    def tokens(self, shard: ShardRow) -> set[str]:
+        """Return the task tokens of the states that wait for a shard, as its row said when it was read."""
+        keys = [_token_sk(shard.shard, one) for one in shard.token_ids]
+        rows = [self._table.get(_pk(shard.run), key) for key in keys]
+        # A row that is gone has expired, and its token long before it.
+        return shard.task_tokens | {row["taskToken"] for row in rows if row is not None}
+
     def _feed_again(self, run: str, shard: str, task_token: str) -> ShardRow:
         """Add a token. One write also ends the parking, so that nobody answers the token as one of a parked shard."""
-        tokens = {"tokens": {task_token}}
-        values = {**tokens, "feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
-        expression = "SET #state = :feeding, #countedAt = :now ADD #taskTokens :tokens"
+        ids = {"ids": {token_id(task_token)}}
+        values = {**ids, "feeding": "FEEDING", "now": now(), "skipped": "SKIPPED"}
+        expression = "SET #state = :feeding, #countedAt = :now ADD #tokenIds :ids"
         try:
             return self._update_shard(run, shard, expression, values, "#state IN (:feeding, :skipped)")
         except ConditionFailed:
@@ -224,8 +244,8 @@ class Runs:
         if row.state == "ENDED":
             return row
         try:
-            values = {**tokens, "running": "RUNNING"}
-            return self._update_shard(run, shard, "ADD #taskTokens :tokens", values, "#state = :running")
+            values = {**ids, "running": "RUNNING"}
+            return self._update_shard(run, shard, "ADD #tokenIds :ids", values, "#state = :running")
         except ConditionFailed:  # it was parked or has ended at this moment
             return self._feed_again(run, shard, task_token)
 
@@ -291,9 +311,11 @@ class Runs:
 
     def forget_tokens(self, shard: ShardRow) -> None:
         """Remove the tokens of a shard that were answered."""
-        if shard.task_tokens:
-            values = {"tokens": shard.task_tokens}
-            self._update_shard(shard.run, shard.shard, "DELETE #taskTokens :tokens", values, "attribute_exists(pk)")
+        answered = {"tokenIds": shard.token_ids, "taskTokens": shard.task_tokens}
+        values = {name: tokens for name, tokens in answered.items() if tokens}
+        if values:
+            expression = f"DELETE {', '.join(f'#{name} :{name}' for name in values)}"
+            self._update_shard(shard.run, shard.shard, expression, values, "attribute_exists(pk)")
 
     def count(self, run: str, shard: str, ends: Mapping[int, ItemEnd]) -> ShardRow | None:
         """Count the ends of items, by their number in the shard, each of them once. Returns the shard's row.
@@ -324,9 +346,6 @@ class Runs:
             if number:
                 values[name] = number
                 added.append(f"#{name} :{name}")
-        if reused := {index for index, end in ends.items() if end.reused}:
-            values["reusedItems"] = reused
-            added.append("#reusedItems :reusedItems")
         expression = f"SET #countedAt = :now ADD {', '.join(added)}"
         return self._update_shard(run, shard, expression, values, f"attribute_exists(pk) AND {' AND '.join(terms)}")
 
@@ -351,7 +370,7 @@ class Runs:
             self._update_shard(
                 run,
                 shard,
-                f"SET #state = :over, #countedAt = :now, {changes} REMOVE #ended, #reusedItems, #taskTokens",
+                f"SET #state = :over, #countedAt = :now, {changes} REMOVE #ended, #tokenIds, #taskTokens",
                 {"over": "ENDED", "now": now(), **noted},
                 "#state <> :over",
             )
@@ -414,3 +433,7 @@ def _pk(run: str) -> str:
 
 def _sk(shard: str) -> str:
     return f"shard#{shard}"
+
+
+def _token_sk(shard: str, one: str) -> str:
+    return f"token#{shard}#{one}"

@@ -11,6 +11,7 @@
 | `output#<bucket>/<key>` | `output` | reserved final key: `reserved_keys` |
 | `run#<run id>` | `run` | run over many files: `runs` |
 | `run#<run id>` | `shard#<shard>` | part of a run that was fed to its queue: `runs` |
+| `run#<run id>` | `token#<shard>#<token id>` | task token that waits for a shard: `runs` |
 | `run#<run id>` | `fed#<pipeline>` | run and pipeline, what was fed: `fed_items` |
 | `feeding` | `turns` | table, when shards are fed: `feed_turns` |
 | `runs` | `<start>#<run id>` | run, to list them by time: `runs` |

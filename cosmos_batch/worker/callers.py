@@ -96,7 +96,7 @@ class Callers:
             return
         for shard in count_item(row, self._runs):
             log.info("the last item of its shard", extra={"jobId": row.job_id, "run": shard.run, "shard": shard.shard})
-            for token in shard.task_tokens:
+            for token in self._runs.tokens(shard):
                 self._task_tokens.shard_done(token, shard.run, shard.shard)
 
     def plan_again(self, row: JobRow, reason: str) -> None:
@@ -106,7 +106,7 @@ class Callers:
             shard_row = self._runs.shard(run, shard)
             if shard_row is None:
                 continue
-            for token in shard_row.task_tokens:
+            for token in self._runs.tokens(shard_row):
                 self._task_tokens.plan_again(row.job_id, token, reason)
             self._runs.forget_tokens(shard_row)
 

@@ -27,6 +27,7 @@ from cosmos_batch.state import (
     Watcher,
     Workers,
     end_of,
+    token_id,
 )
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -101,7 +102,7 @@ class Feeder:
             self._park()
             self._pass()
         elif row.complete:
-            answer_shards([row])
+            answer_shards([row], self._runs)
         else:
             self._send_all(row)
 
@@ -210,7 +211,8 @@ class Feeder:
         if unsent:
             nudge_for_work(self.environment.nudge_queue_url, self.ref.pipeline)
         if any(isinstance(outcome, FullJob) for outcome in watched):
-            self._runs.forget_tokens(row.model_copy(update={"task_tokens": {self.token}}))
+            own = {"token_ids": {token_id(self.token)}, "task_tokens": set()}
+            self._runs.forget_tokens(row.model_copy(update=own))
             self._call_again("So many items ask the same that some must wait until it is answered.")
             return
         self._note_fed(ends, len(items) - len(ends), round(weight, 3))
@@ -229,7 +231,7 @@ class Feeder:
         if row.state == "ENDED":
             self._pass()
         elif row.complete:
-            answer_shards([row])
+            answer_shards([row], self._runs)
 
     def _watch(self, indexed: tuple[int, PlannedItem], request: RunRequest) -> ItemEnd | Unsent | FullJob | None:
         """Note that an item waits for its job.

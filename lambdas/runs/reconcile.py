@@ -47,20 +47,20 @@ def reconcile_runs(table: Table, bucket: str, queue_urls: Mapping[str, str]) -> 
     for run in runs.active():
         try:
             for shard in runs.in_flight(run):
-                if shard.task_tokens:
-                    _reconcile_shard(run, shard, ShardReconciliation(shard, table, bucket, queue_urls))
+                if shard.is_awaited:
+                    _reconcile_shard(run, shard, runs, ShardReconciliation(shard, table, bucket, queue_urls))
             if run.state == "HELD":  # reading all shards is dear, and only those of a held run may be parked
                 _finish_parking(run, runs)
         except Exception as fault:
             log_fault("run not reconciled", fault, run=run.id)
 
 
-def _reconcile_shard(run: RunRow, shard: ShardRow, stalled: "ShardReconciliation") -> None:
+def _reconcile_shard(run: RunRow, shard: ShardRow, runs: Runs, stalled: "ShardReconciliation") -> None:
     """Answer a shard that is complete or whose run has stopped; count what is missing in a stalled one."""
     if shard.state == "RUNNING" and not shard.complete and not run.stops and _is_stalled(shard):
         shard = stalled.recount()
     if shard.complete or run.stops:
-        answer_shards([shard])
+        answer_shards([shard], runs)
         log("shard answered by reconciliation", run=shard.run, shard=shard.shard)
 
 
@@ -132,7 +132,7 @@ class ShardReconciliation:
             result = Result(job_id=row.job_id, error=NEVER_DELIVERED)
             row = self._jobs.close(row.job_id, result, cancelled=False) or row
             if row.state in FINAL:
-                answer_shards(count_item(row, self._runs))
+                answer_shards(count_item(row, self._runs), self._runs)
             return row
         is_late = now >= job.deadline and latest > job.deadline
         return None if is_late and self._jobs.leave(row.job_id, watcher) else row

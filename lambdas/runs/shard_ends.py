@@ -7,17 +7,17 @@ from cosmos_batch.state import JobRow, Jobs, Runs, ShardRow, count_item
 from lambdas.step_functions import send_success
 
 
-def answer_shards(shards: Iterable[ShardRow]) -> None:
+def answer_shards(shards: Iterable[ShardRow], runs: Runs) -> None:
     """Answer the tokens of complete shards. It is no error if they were answered before."""
     for shard in shards:
-        for token in sorted(shard.task_tokens):
+        for token in sorted(runs.tokens(shard)):
             send_success(f"{shard.run}/{shard.shard}", token, json.dumps({"run": shard.run, "shard": shard.shard}))
 
 
 def count_and_answer(row: JobRow | None, runs: Runs) -> None:
     """Count a job that has ended in the shards whose items wait for it, and answer those that are complete."""
     if row is not None:
-        answer_shards(count_item(row, runs))
+        answer_shards(count_item(row, runs), runs)
 
 
 def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
@@ -39,5 +39,5 @@ def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
 def finish_parking(row: ShardRow, runs: Runs) -> None:
     """Free the reservation of a parked shard, and answer and forget its tokens. It can be repeated."""
     runs.settle_parked(row)
-    answer_shards([row])
+    answer_shards([row], runs)
     runs.forget_tokens(row)

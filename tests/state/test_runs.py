@@ -1,8 +1,9 @@
 """Runs and shards: each end of an item counts once, whoever reports it, and how often."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,7 +64,6 @@ def test_many_ends_in_one_call_leave_out_those_that_were_counted(runs: Runs) -> 
     row = runs.count("r1", "00001", dict.fromkeys(range(120), ItemEnd("succeeded", reused=True)))
     assert row is not None
     assert (row.succeeded, row.failed, row.reused) == (119, 1, 119)
-    assert row.reused_items == set(range(120)) - {70}
 
 
 def test_nothing_is_counted_in_a_shard_that_has_ended_or_that_never_was(fed: Runs) -> None:
@@ -72,24 +72,24 @@ def test_nothing_is_counted_in_a_shard_that_has_ended_or_that_never_was(fed: Run
     assert not fed.end_shard("r1", "00000", ShardFacts(succeeded=1))
     ended = fed.count("r1", "00000", {1: GOOD})
     assert ended is not None
-    assert (ended.state, ended.succeeded, ended.ended, ended.task_tokens) == ("ENDED", 1, set(), set())
+    assert (ended.state, ended.succeeded, ended.ended, ended.is_awaited) == ("ENDED", 1, set(), False)
     assert fed.count("r1", "99999", {0: GOOD}) is None
 
 
 def test_a_second_state_that_waits_for_a_shard_gets_its_token_kept(fed: Runs) -> None:
     row = fed.feed(REF, "another", expected_dollars=9.0)
-    assert (row.state, row.task_tokens, row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
+    assert (row.state, fed.tokens(row), row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
 
 
 def test_a_parked_shard_is_fed_when_the_run_goes_on(fed: Runs) -> None:
     fed.count("r1", "00000", {0: GOOD})
     parked = fed.park("r1", "00000")
     assert parked is not None
-    assert (parked.state, parked.task_tokens, parked.jobs) == ("SKIPPED", {"token"}, 4)
+    assert (parked.state, fed.tokens(parked), parked.jobs) == ("SKIPPED", {"token"}, 4)
     fed.forget_tokens(parked)
     assert fed.park("r1", "00000") is None, "only once"
     row = fed.feed(REF, "next", 0.0)
-    assert (row.state, row.task_tokens, row.succeeded, row.ended) == ("FEEDING", {"next"}, 1, {0})
+    assert (row.state, fed.tokens(row), row.succeeded, row.ended) == ("FEEDING", {"next"}, 1, {0})
     assert fed.fed("r1", "00000", 3, 3.0).state == "RUNNING"
 
 
@@ -107,7 +107,48 @@ def test_a_shard_that_is_parked_and_fed_again_is_never_half_parked_with_its_new_
 
     monkeypatch.setattr(Table, "update", observe)
     fed.feed(REF, "next", 0.0)
-    assert seen and not any(row.is_half_parked and "next" in row.task_tokens for row in seen)
+    assert seen and not any(row.is_half_parked and "next" in fed.tokens(row) for row in seen)
+
+
+def test_whoever_reads_the_id_of_a_token_finds_the_token(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[tuple[int, set[str]]]()
+
+    def observed(write: Callable[..., Any]) -> Callable[..., Any]:
+        def write_and_read(*arguments: Any) -> Any:
+            written = write(*arguments)
+            if (row := runs.shard("r1", "00000")) is not None:
+                seen.append((len(row.token_ids), runs.tokens(row)))
+            return written
+
+        return write_and_read
+
+    monkeypatch.setattr(Table, "put_new", observed(Table.put_new))
+    monkeypatch.setattr(Table, "update", observed(Table.update))
+    for token in ("first", "second", "second"):
+        runs.feed(REF, token, 0.0)
+    assert all(count == len(tokens) for count, tokens in seen)
+    assert seen[-1] == (2, {"first", "second"})
+
+
+def test_a_feeding_that_dies_before_it_notes_its_token_leaves_nothing_to_answer(
+    fed: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying, pytest.raises(InterruptedError):
+        dying.setattr(Table, "update", Mock(side_effect=InterruptedError))
+        fed.feed(REF, "lost", 0.0)
+    fed.feed(REF, "next", 0.0)
+    parked = fed.park("r1", "00000")
+    assert parked is not None and fed.tokens(parked) == {"token", "next"}
+
+
+def test_the_tokens_in_a_row_of_an_earlier_release_are_answered_beside_new_ones(table: Table, fed: Runs) -> None:
+    table.update("run#r1", "shard#00000", "SET #taskTokens = :old REMOVE #tokenIds", {"old": {"old"}})
+    assert fed.tokens(shard(fed)) == {"old"}
+    fed.feed(REF, "new", 0.0)
+    parked = fed.park("r1", "00000")
+    assert parked is not None and parked.is_half_parked and fed.tokens(parked) == {"old", "new"}
+    fed.forget_tokens(parked)
+    assert not shard(fed).is_awaited
 
 
 def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Runs) -> None:
@@ -155,7 +196,7 @@ def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cos
 def test_an_ended_shard_stays_ended_when_it_is_fed_again(fed: Runs) -> None:
     fed.end_shard("r1", "00000", ShardFacts())
     assert fed.feed(REF, "late", 0.0).state == "ENDED"
-    assert shard(fed).task_tokens == set()
+    assert not shard(fed).is_awaited
 
 
 def test_a_held_run_goes_on_with_another_budget(runs: Runs) -> None:

@@ -158,7 +158,7 @@ def test_an_item_that_was_planned_for_another_deployment_is_planned_again_after_
     [answer] = bench.stepfunctions.calls_of("failure")
     assert (answer["taskToken"], answer["error"]) == ("shard-of-r", PLAN_AGAIN)
     assert (row(bench, "item-a").state, row(bench, "item-a").is_sent) == ("PLANNED", False)
-    assert (bench.shard("r").done, bench.shard("r").task_tokens) == (0, set())
+    assert (bench.shard("r").done, bench.shard("r").is_awaited) == (0, False)
 
 
 def test_an_item_has_until_the_deadline_of_a_run_that_joined_later(bench: WorkerFixture) -> None:

@@ -48,7 +48,7 @@ class KeptRuns:
             record = {
                 "run": _ended(row).model_dump(mode="json", by_alias=True),
                 "shards": [
-                    shard.model_dump(mode="json", by_alias=True, exclude={"task_tokens"})
+                    shard.model_dump(mode="json", by_alias=True, exclude={"token_ids", "task_tokens"})
                     for shard in deployment.runs.shards(row.id)
                 ],
                 "bucket": deployment.state_bucket,

@@ -107,6 +107,10 @@ class RunFixture:
         assert row is not None
         return row
 
+    def tokens(self) -> set[str]:
+        """Return the tokens of the states that wait for the run's shard."""
+        return self.runs.tokens(self.shard())
+
     def job_row(self, job_id: str) -> JobRow:
         row = self.jobs.get(job_id)
         assert row is not None

@@ -4,7 +4,7 @@ import pytest
 
 from lambdas.handlers import feed as feed_function
 from tests.lambdas.cloud import IDENTITY
-from tests.lambdas.runs.conftest import ANOTHER, RUN, RunFixture, deploy, sent_ids
+from tests.lambdas.runs.conftest import ANOTHER, RUN, RunFixture, deploy, run_sweep, sent_ids
 
 
 def test_items_that_wait_are_planned_again_for_what_is_deployed_now(
@@ -59,3 +59,15 @@ def test_a_pipeline_that_is_not_enabled_any_more_holds_the_run(
     run = bench.runs.get(RUN)
     assert run is not None and run.state == "HELD" and "is not enabled" in (run.reason or "")
     assert (bench.shard().state, sorted(bench.answered())) == ("SKIPPED", ["second", "shard-token"])
+
+
+def test_a_shard_that_an_earlier_release_has_fed_is_answered_with_the_token_in_its_row(bench: RunFixture) -> None:
+    ref = bench.started(bench.items("a"))
+    earlier = "SET #taskTokens = :tokens REMOVE #tokenIds"
+    bench.cloud.table.update(f"run#{RUN}", f"shard#{ref.shard}", earlier, {"tokens": {"of-the-earlier-release"}})
+    [complete] = bench.answer(sent_ids(bench)[0])
+    assert bench.runs.tokens(complete) == {"of-the-earlier-release"}
+    run_sweep(bench)
+    assert bench.answered() == ["of-the-earlier-release"]
+    bench.collect(ref)
+    assert bench.shard().state == "ENDED" and not bench.shard().is_awaited

@@ -85,14 +85,14 @@ def test_a_park_that_dies_at_any_step_is_finished_by_its_repetition_or_by_the_sw
     again(bench)
     run = bench.runs.get(RUN)
     assert run is not None and (run.reservations, run.charged_dollars) == ({}, 0.5)
-    assert ({*bench.answered()}, bench.shard().task_tokens) == ({"shard-token"}, set())
+    assert ({*bench.answered()}, bench.shard().is_awaited) == ({"shard-token"}, False)
     answers = len(bench.answered())
     again(bench)
     assert len(bench.answered()) == answers, "nothing is left to do"
     bench.prepare(execution="e2")
     bench.feed(ref, token="again", execution="e2")
     run_sweep(bench)
-    assert (bench.shard().state, bench.shard().task_tokens) == ("RUNNING", {"again"})
+    assert (bench.shard().state, bench.tokens()) == ("RUNNING", {"again"})
 
 
 def test_a_park_that_dies_before_it_notes_anything_is_repeated(

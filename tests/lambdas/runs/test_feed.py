@@ -28,7 +28,7 @@ def test_each_item_is_sent_once_without_a_token_in_the_group_of_its_run(bench: R
     assert {message["run"] for message in sent} == {RUN}
     assert not any("taskToken" in message for message in sent)
     assert {message["job"]["jobId"][:5] for message in sent} == {"item-"}
-    assert (bench.shard().state, bench.shard().jobs, bench.shard().task_tokens) == ("RUNNING", 2, {"shard-token"})
+    assert (bench.shard().state, bench.shard().jobs, bench.tokens()) == ("RUNNING", 2, {"shard-token"})
     pipeline = bench.cloud.table.get(f"pipeline#{SMALL}", "pipeline")
     assert pipeline is not None and pipeline["waitingJobs"] == 2
     assert len(bench.cloud.messages(bench.cloud.nudges)) == 1
@@ -51,7 +51,7 @@ def test_feeding_again_after_a_fault_plans_nothing_anew_and_loses_no_item(bench:
     bench.cloud.table.update("run#my-run", "shard#00000", "SET #state = :feeding", {"feeding": "FEEDING"})
     bench.feed(ref, token="second")
     assert {message["job"]["jobId"] for message in bench.sent()} == first
-    assert bench.shard().task_tokens == {"shard-token", "second"}
+    assert bench.tokens() == {"shard-token", "second"}
 
 
 def test_what_is_fed_is_counted_once_for_scale_and_answered_items_need_no_job(bench: RunFixture) -> None:
@@ -307,7 +307,7 @@ def test_a_shard_that_was_begun_is_waited_for_though_its_run_is_held(bench: RunF
     bench.runs.hold(RUN, "the budget")
     bench.feed(ref, token="of-another-execution", execution="e2")
     assert bench.answered() == []
-    assert bench.shard().task_tokens == {"shard-token", "of-another-execution"}
+    assert bench.tokens() == {"shard-token", "of-another-execution"}
     assert len(bench.sent()) == 1
 
 
@@ -338,14 +338,14 @@ def test_more_items_than_one_answer_serves_wait_and_ask_again(
     ref = bench.started([item.model_copy(update={"id": name}) for name in ("one", "two", "three")])
     [answer] = bench.cloud.stepfunctions.answers
     assert (answer["taskToken"], answer["error"]) == ("shard-token", "Throttled")
-    assert bench.shard().task_tokens == set(), "a call each few minutes for days adds none to the row"
+    assert not bench.shard().is_awaited, "a call each few minutes for days adds none to the row"
     [first] = bench.sent()
     bench.answer(first["job"]["jobId"])
     bench.feed(ref, token="again")
     _, second = bench.sent()
     assert second == first, "its document is replaced"
     [complete] = bench.answer(second["job"]["jobId"])
-    assert "again" in complete.task_tokens
+    assert "again" in bench.runs.tokens(complete)
     bench.collect(ref)
     assert sorted(line.dollars or 0 for line in bench.lines("results")) == [0, 0.5, 0.5], "two inferences for three"
 
