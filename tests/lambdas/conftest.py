@@ -26,6 +26,7 @@ from lambdas.handlers import (
     vams,
 )
 from tests.lambdas.cloud import Cloud, ResponseUrl
+from tests.support.moto_dynamodb import patch_dynamodb
 
 FUNCTIONS = (close_queue, collect, dead_letter, feed, finish_run, plan, prepare_run, report, scale, upload, vams)
 
@@ -33,6 +34,7 @@ FUNCTIONS = (close_queue, collect, dead_letter, feed, finish_run, plan, prepare_
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    patch_dynamodb(monkeypatch)
     with mock_aws():
         cloud = Cloud()
         monkeypatch.setattr(boto3, "client", cloud.client)

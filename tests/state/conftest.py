@@ -7,11 +7,9 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from moto.dynamodb.models.dynamo_type import DynamoType
-from moto.dynamodb.responses import DynamoHandler
 
-from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Table
+from tests.support.moto_dynamodb import patch_dynamodb
 
 KEY_SCHEMA = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 KEY_TYPES = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")]
@@ -24,8 +22,7 @@ def client() -> Any:
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
-    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
-    monkeypatch.setattr(DynamoType, "__add__", dynamodb.added)
+    patch_dynamodb(monkeypatch)
     with mock_aws():
         client().create_table(
             TableName="state", KeySchema=KEY_SCHEMA, AttributeDefinitions=KEY_TYPES, BillingMode="PAY_PER_REQUEST"

@@ -13,7 +13,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from moto.dynamodb.responses import DynamoHandler
 from PIL import Image
 
 from cosmos_batch.contract.environment import WorkerEnvironment
@@ -22,12 +21,12 @@ from cosmos_batch.contract.job import InputFile, Job, JobMessage, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.settings import WorkerSettings
-from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import ItemJobs, RunRow, Runs, ShardRow, StagedDocuments, Table, Watcher, Workers
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
+from tests.support.moto_dynamodb import patch_dynamodb
 from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.engines import PATIENCE
 
@@ -226,7 +225,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerFix
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(loop, "POLL_SECONDS", 1)
-    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
+    patch_dynamodb(monkeypatch)
     (tmp_path / "config.json").write_text("{}")
     with mock_aws():
         yield WorkerFixture(tmp_path)

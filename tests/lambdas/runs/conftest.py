@@ -5,8 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from moto.dynamodb.models.dynamo_type import DynamoType
-from moto.dynamodb.responses import DynamoHandler
 
 from cosmos_batch.contract.environment import (
     CollectEnvironment,
@@ -18,7 +16,6 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.result import Output, Result, Usage
 from cosmos_batch.contract.runs import ResultLine, RunItem, RunRequest, ShardRef
-from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.planning.runs.shards import item_line
 from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Runs, ShardRow, StagedDocuments, count_item
 from lambdas.handlers import collect, feed, finish_run, prepare_run
@@ -127,9 +124,7 @@ class RunFixture:
 
 
 @pytest.fixture
-def bench(cloud: Cloud, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> RunFixture:
-    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)  # moto's conditions are not atomic
-    monkeypatch.setattr(DynamoType, "__add__", dynamodb.added)
+def bench(cloud: Cloud, configure: Callable[..., None]) -> RunFixture:
     for environment in (FeedEnvironment, PrepareRunEnvironment, CollectEnvironment, FinishRunEnvironment):
         configure(environment)
     return RunFixture(cloud)

@@ -6,12 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from moto.dynamodb.responses import DynamoHandler
 
 from cosmos_batch.contract.environment import ReportEnvironment, VamsEnvironment
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.local.moto_patches import dynamodb
 from cosmos_batch.state import Group, Groups
 from lambdas.handlers import vams
 from tests.lambdas.cloud import Cloud, event
@@ -22,12 +20,6 @@ from tests.lambdas.vams.test_answers import ended, failure, forget_report
 def _environment(configure: Callable[..., None]) -> None:
     configure(VamsEnvironment)
     configure(ReportEnvironment)
-
-
-@pytest.fixture
-def atomic_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make moto serve one write to DynamoDB after another; without this it loses some."""
-    monkeypatch.setattr(DynamoHandler, "call_action", dynamodb.serve_alone)
 
 
 def call(token: str, **changes: Any) -> str:
@@ -166,7 +158,6 @@ def test_a_late_answer_does_not_end_the_next_attempt(cloud: Cloud, monkeypatch: 
 
 
 @pytest.mark.parametrize("end", [None, PERMANENT])
-@pytest.mark.usefixtures("atomic_table")
 def test_ten_retries_at_once_are_one_run_and_each_is_answered_once(cloud: Cloud, end: Error | None) -> None:
     tokens = [f"token-{number}" for number in range(10)]
     with ThreadPoolExecutor(10) as threads:
@@ -176,7 +167,6 @@ def test_ten_retries_at_once_are_one_run_and_each_is_answered_once(cloud: Cloud,
     assert answers(cloud) == dict.fromkeys(tokens, "success" if end is None else end.code)
 
 
-@pytest.mark.usefixtures("atomic_table")
 def test_ten_retries_at_once_of_a_failure_that_may_pass_are_one_further_run(cloud: Cloud) -> None:
     first = call("one")
     ended(first, PASSING)
