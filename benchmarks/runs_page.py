@@ -27,6 +27,14 @@ workers share the cores with the benchmark and with other programs. What the loc
 its memory grows with the files, that of the other parts does not.
 
 {_kills()}
+### A plan beside its run
+
+{table(kept("runs-model"))}
+
+[`runs_model.py`](../benchmarks/runs_model.py) runs a checkpoint of tiny size with random weights, and with the limits
+of Qwen3-VL's processor, in vLLM on the CPU. Its clips have 2 seconds to 10 minutes and 256 x 192 pixels.
+The plan opens 200 of them, and takes the pace of an earlier run over other clips.
+
 ### What AWS's services cost
 
 {_cost()}
