@@ -1,16 +1,18 @@
 """Conversion of videos that browsers do not play."""
 
-import time
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 
 import av
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.media_facts import read_facts
+from cosmos_batch.console.previews import Previews
 from cosmos_batch.console.transcoding import write_preview
 from cosmos_batch.media import VideoInfo, probe
 from tests.console.conftest import Open
@@ -92,30 +94,45 @@ def test_an_image_that_browsers_do_not_show_is_a_jpeg(open_console: Open, tmp_pa
     assert (picture.format, picture.size) == ("JPEG", (400, 300))
 
 
-def wait_for_preview(client: TestClient) -> dict[str, str]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        state: dict[str, str] = client.get("/api/views/folder/items/1/media/0/preview").json()
-        if state["state"] != "running":
-            return state
-        time.sleep(0.05)
-    raise AssertionError("the preview was not ready within two minutes")
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Provide an event that is set when the console has converted a video, or has failed to."""
+    ended = Event()
+    convert = Previews._convert
+
+    def convert_and_tell(previews: Previews, media: MediaFile, key: str) -> None:
+        try:
+            convert(previews, media, key)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Previews, "_convert", convert_and_tell)
+    return ended
 
 
-def test_a_preview_is_made_on_demand_and_served_by_ranges(open_console: Open, tmp_path: Path) -> None:
+def made_preview(client: TestClient, converted: Event) -> dict[str, str]:
+    """Ask for the preview of the only document's video, and return its state when the conversion has ended."""
+    url = "/api/views/folder/items/1/media/0/preview"
+    assert client.get(url).json()["state"] == "running"
+    converted.wait()
+    state: dict[str, str] = client.get(url).json()
+    return state
+
+
+def test_a_preview_is_made_on_demand_and_served_by_ranges(open_console: Open, converted: Event, tmp_path: Path) -> None:
     media_files.video(tmp_path / "clip.avi")
     write_answer(tmp_path / "a.json", inputFile="clip.avi")
     client = open_console(tmp_path)
     (media,) = client.get("/api/views/folder/items/1").json()["media"]
     assert media["url"] is None and "AVI" in media["previewReason"]
     assert client.get("/api/views/folder/items/1/media/0/preview/file").status_code == 404
-    state = wait_for_preview(client)
+    state = made_preview(client, converted)
     assert state["state"] == "ready"
     part = client.get(state["url"], headers={"range": "bytes=4-7"})
     assert part.status_code == 206 and part.content == b"ftyp"
 
 
-def test_a_video_that_cannot_be_converted(open_console: Open, tmp_path: Path) -> None:
+def test_a_video_that_cannot_be_converted(open_console: Open, converted: Event, tmp_path: Path) -> None:
     video = media_files.video(tmp_path / "whole.avi", frames=4)
     data = bytearray(video.read_bytes())
     with av.open(str(video)) as container:
@@ -124,5 +141,5 @@ def test_a_video_that_cannot_be_converted(open_console: Open, tmp_path: Path) ->
                 data[packet.pos : packet.pos + packet.size + 8] = bytes(packet.size + 8)
     (tmp_path / "clip.avi").write_bytes(data)
     write_answer(tmp_path / "a.json", inputFile="clip.avi")
-    state = wait_for_preview(open_console(tmp_path))
+    state = made_preview(open_console(tmp_path), converted)
     assert state["state"] == "failed" and state["error"]
