@@ -16,7 +16,7 @@ from cosmos_batch.local.lambda_functions.forked_processes import KILLED, ForkSer
 from cosmos_batch.local.lambda_functions.processes import DeployedFunction, FunctionProcess
 
 HANDLER = """
-import os, sys, colorsys, boto3
+import gc, os, sys, colorsys, boto3
 calls = []
 def handler(event, context):
     calls.append(event)
@@ -27,6 +27,7 @@ def handler(event, context):
     return {"calls": len(calls), "changed": colorsys.changed,
             "parent": os.getppid(), "leads": os.getsid(0) == os.getpid(),
             "shared": boto3.DEFAULT_SESSION is not None, "own": [os.environ.get(name) for name in ("A", "B")],
+            "frozen": gc.get_freeze_count(),
             "files": len(os.listdir("/proc/self/fd")), "name": context.function_name, "cwd": os.getcwd(),
             "value": __import__(event["import"]).VALUE if "import" in event else None}
 """
@@ -80,6 +81,7 @@ def test_each_process_has_its_own_modules_and_environment(start: Start) -> None:
     assert (mine["calls"], mine["changed"], mine["own"]) == (3, 3, ["1", None])
     assert mine["parent"] == other["parent"] != os.getpid()
     assert not mine["shared"]
+    assert mine["frozen"] > 10_000, "what is shared would be copied by a garbage collection"
 
 
 def test_a_process_leads_a_session_runs_in_its_folder_and_holds_no_file_of_another(start: Start) -> None:

@@ -8,6 +8,7 @@ function. Each request is one message on a socket: JSON, and the file descriptor
 
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -50,7 +51,12 @@ class Start:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Import boto3, the models of some services, and further modules."""
+    """Import boto3, the models of some services, and further modules, and exclude them from garbage collection.
+
+    A collection in a forked process would write to the memory that it shares with the others, and so copy it:
+    https://docs.python.org/3/library/gc.html#gc.freeze
+    """
+    gc.set_threshold(50_000)
     import boto3
     import botocore.loaders
     import botocore.session
@@ -62,6 +68,7 @@ def preload(modules: Iterable[str]) -> None:
         session.client(service)
     for module in modules:
         importlib.import_module(module)
+    gc.freeze()
 
 
 def serve(connection: socket.socket) -> Start | None:
