@@ -39,6 +39,10 @@ class WorkerRow(TableRow):
     )
     error: Error | None = Field(default=None, description="Why it could not serve")
     cause: Cause | None = Field(default=None, description="Kind of that cause; None if it follows from `error`")
+    paused_until: str | None = Field(
+        default=None,
+        description="If it leaves because a server is away: when the jobs that wait for it are tried again",
+    )
     stages: dict[str, str] = Field(
         default_factory=dict, description="Times of the stages started, modelLoaded and ended"
     )
@@ -178,12 +182,14 @@ class Workers:
         """Record that several jobs run at once now. If the worker dies, each of them is a suspect."""
         self._set(worker, "SET #inCompany = :yes", yes=True)
 
-    def draining(self, worker: str) -> WorkerRow:
+    def draining(self, worker: str, paused_until: str | None = None) -> WorkerRow:
         """Mark the worker as DRAINING: it ends unless its last poll finds a job, so that `scale` does not count on it.
 
-        The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it.
+        The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it. `paused_until` is
+        given by a worker that leaves because a server is away.
         """
-        return self._set(worker, "SET #state = :draining, #lastSeen = :now", draining="DRAINING")
+        expression = "SET #state = :draining, #lastSeen = :now, #pausedUntil = :until"
+        return self._set(worker, expression, draining="DRAINING", until=paused_until)
 
     def keep(self, worker: str, keep: bool) -> None:
         """Ask a worker to stay even without work, or, with `keep` False, to leave then as usual."""

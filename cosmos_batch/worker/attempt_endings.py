@@ -139,7 +139,8 @@ class AttemptEndings:
         waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
         await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
-        return AttemptEnd.NOT_DECIDED
+        self.outage.paused(waiting.until)
+        return AttemptEnd.PAUSED
 
     async def fail(self, attempt: JobAttempt, error: Error) -> AttemptEnd:
         """Give the job back for another attempt if its error may pass and attempts are left, else commit the error."""

@@ -27,6 +27,7 @@ class AttemptEnd(Enum):
     ANSWERED = auto()
     FAILED = auto()  # the job has failed, which says nothing about the engine's pace
     NOT_DECIDED = auto()  # the job was given back, or its execution no longer waits for it
+    PAUSED = auto()  # given back: a remote server is busy or away, and the job waits for it in its queue
     OUTDATED = auto()  # given back: it needs a worker of a later deployment, and `scale` has asked this one to leave
 
 

@@ -42,6 +42,7 @@ class WorkerLoop:
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._busy_at = time.monotonic()
+        self._only_pauses = False  # whether the last attempt that ended was paused
 
     async def serve(self) -> None:
         """Serve until there is no work, or until `stop` is called. Raises Failure where the model can serve no job."""
@@ -99,7 +100,9 @@ class WorkerLoop:
             if self._room <= 0:
                 await self._wait_for_change(POLL_SECONDS)
             elif self._idle_for(self._settings.idle_seconds):
-                if await self._leave():
+                if self._attempts:  # they will be paused as well, or go on to the engine
+                    await self._wait_for_change(POLL_SECONDS)
+                elif await self._leave():
                     return
             elif self.runner.endings.outage.is_on:
                 await self._wait_for_server()
@@ -123,7 +126,12 @@ class WorkerLoop:
         return min(places + one_more - len(unfinished), 2 * places - len(self._attempts))
 
     def _idle_for(self, seconds: float) -> bool:
-        return not self._keep and not self._attempts and time.monotonic() - self._busy_at >= seconds
+        """Return whether there was no work for so long. While a server is away, a job that is paused again is none."""
+        working = any(
+            not self._only_pauses or attempt.phase not in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
+            for attempt in self._attempts.values()
+        )
+        return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
         """Wait until a job ends or the worker is stopped or drained, at most so long."""
@@ -143,13 +151,15 @@ class WorkerLoop:
         """Announce in the worker's row that it leaves, then poll the queue once more. Returns whether it leaves.
 
         `scale` counted on this worker until the announcement, so a message sent before it may have no other worker.
+        While jobs are paused again and again, that poll would only find one of them.
         """
-        row = await asyncio.to_thread(self._workers.draining, self._name)
+        outage = self.runner.endings.outage
+        row = await asyncio.to_thread(self._workers.draining, self._name, outage.paused_until)
         if row.must_drain:
             return True  # other workers take what comes
         self._keep = row.keep
         wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
-        if not self._keep and (self.runner.endings.outage.is_on or await self._take(wait) == 0):
+        if not self._keep and (outage.is_on or self._only_pauses or await self._take(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
@@ -195,16 +205,19 @@ class WorkerLoop:
 
     def _ended(self, task: "asyncio.Task[AttemptEnd]") -> None:
         attempt = self._attempts.pop(task)
-        answered = not task.cancelled() and task.exception() is None and task.result() is AttemptEnd.ANSWERED
+        end = None if task.cancelled() or task.exception() is not None else task.result()
+        answered, paused = end is AttemptEnd.ANSWERED, end is AttemptEnd.PAUSED
         self._pace.ended(attempt.attempt_id, weight_of(attempt.job) if answered else None)
-        self._busy_at = time.monotonic()
+        if not (paused and self._only_pauses):  # the first pause is the end of work
+            self._busy_at = time.monotonic()
+        self._only_pauses = paused
         self._wake.set()
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
             # `Runner.handle` raises a Failure only where the model could not be loaded: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
-        elif task.result() is AttemptEnd.OUTDATED:
+        elif end is AttemptEnd.OUTDATED:
             self._reporting_now = asyncio.create_task(self._report())  # reads `must_drain`
         elif answered:
             self._count()

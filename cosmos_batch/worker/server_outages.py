@@ -33,13 +33,23 @@ def pause_seconds(job: Job, pauses: int, away: ServerUnavailable) -> int | None:
 
 
 class Outage:
-    """Tracks whether the remote server of a worker's engine is unavailable; an engine without one has no outages."""
+    """Tracks whether a remote server of a worker is unavailable.
+
+    Attributes
+    ----------
+    is_on
+        Whether the engine's own server is unavailable, without which no job can be done.
+    paused_until
+        When the last of the jobs is tried again that wait for the engine's server, or for the one that writes prompts
+        (ISO 8601, UTC). None if none waits, or if a job was answered since.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._server = engine if isinstance(engine, RemoteEngine) else None
         self._probes = 0
         self._probe_at = 0.0  # time.monotonic
         self.is_on = False
+        self.paused_until: str | None = None
 
     def begin(self, away: ServerUnavailable) -> None:
         """Note that a job could not be served."""
@@ -47,9 +57,13 @@ class Outage:
             self.is_on = True
             self._probe_later(away.retry_after or 0.0)
 
+    def paused(self, until: str) -> None:
+        """Note that a job waits in its queue until then."""
+        self.paused_until = max(until, self.paused_until or until)
+
     def end(self) -> None:
         """Note that a job was answered."""
-        self.is_on, self._probes = False, 0
+        self.is_on, self._probes, self.paused_until = False, 0, None
 
     @property
     def seconds_until_probe(self) -> float:

@@ -140,6 +140,17 @@ class Fleet:
         current = (None, self._pipeline.job_definition)
         return [worker for worker in self.uncounted if worker.job_definition in current]
 
+    @property
+    def paused_until(self) -> datetime | None:
+        """Return when the jobs are tried again that wait for a server, if the last worker that left did so for that."""
+        left = [
+            worker.row
+            for worker in self.all
+            if worker.row.state in ("DRAINING", "ENDED") and worker.job_definition == self._pipeline.job_definition
+        ]
+        last = max(left, key=lambda row: row.last_seen, default=None)
+        return None if last is None or last.paused_until is None else datetime.fromisoformat(last.paused_until)
+
     def record_ends(self) -> None:
         """Write the end of each worker that could not write it itself into its row."""
         for worker in self.all:

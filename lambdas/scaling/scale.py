@@ -32,6 +32,7 @@ from lambdas.scaling.worker_count import (
     surplus_is_settled,
     totals_of,
     wanted_by_pipeline,
+    wanted_in_outage,
     workers_to_retire,
 )
 from lambdas.sqs_records import Record
@@ -102,12 +103,15 @@ class PipelineScaler:
         # Nothing is added to an empty queue: a run whose execution has died must not keep workers for ever.
         unfed = unfed_jobs(state_table(self._environment.state_table), pipeline) if queued else 0
         wanted = wanted_by_pipeline(pipeline, breaker, backlog + unfed, len(live), scaling.target_drain_seconds)
+        serving = sum(worker.row.completed > 0 for worker in live)
+        if (paused_until := fleet.paused_until) is not None:
+            wanted = wanted_in_outage(wanted, len(live), serving, paused_until, self._now)
         if wanted == 0 and not fleet.live and breaker.lacks_capacity:
             self._store_breaker(breaker, without_lack_of_capacity(breaker))
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):
             self._refuse_queue(breaker)
         else:
-            self._adjust(fleet, live, breaker, wanted)
+            self._adjust(fleet, live, breaker, wanted, serving)
         measure(
             pipeline.id,
             {
@@ -161,7 +165,7 @@ class PipelineScaler:
         elif row.surplus_since is None or row.surplus != totals_of(row):
             workers.note_surplus(*totals, since=self._now.isoformat())
 
-    def _adjust(self, fleet: Fleet, live: list[FleetWorker], breaker: PipelineRow, wanted: int) -> None:
+    def _adjust(self, fleet: Fleet, live: list[FleetWorker], breaker: PipelineRow, wanted: int, serving: int) -> None:
         """Start missing workers, replace those that have reached the end of their life, and keep some warm."""
         pipeline, now = self._pipeline, self._now
         young = [worker for worker in live if not worker.is_past_its_life(pipeline.max_life_hours, now)]
@@ -172,7 +176,6 @@ class PipelineScaler:
         within_total = workers_within_total(self._environment, self._pipelines, pipeline, fleet.running, wanted)
         if within_total is not None:
             room = min(room, within_total)
-        serving = sum(worker.row.completed > 0 for worker in live)
         missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room, STARTS_AT_ONCE))
         fleet.start(missing)
         ready = sum(worker.row.state == "READY" for worker in young)

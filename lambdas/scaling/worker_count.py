@@ -63,6 +63,17 @@ def wanted_workers(
     return wanted
 
 
+def wanted_in_outage(wanted: int, live: int, serving: int, paused_until: datetime, now: datetime) -> int:
+    """Return how many of the wanted workers to have while jobs wait until `paused_until` for a server that is away.
+
+    None is added before then. After it, one worker finds out whether the server is back, and the others follow once a
+    live worker has completed a job; `serving` counts those.
+    """
+    if now < paused_until:
+        return min(wanted, live)
+    return wanted if serving else min(wanted, max(1, live))
+
+
 def totals_of(row: PipelineRow) -> dict[str, float]:
     """Return the number and the weight of the waiting jobs, in the form of the row's `surplus`."""
     return {"jobs": row.waiting_jobs, "weight": row.waiting_weight}

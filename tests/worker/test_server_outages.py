@@ -5,6 +5,7 @@ The HTTP server and the worker are real; the queue and the table are moto's.
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from cosmos_batch.cli.job_snapshot import waits_for_server
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.settings import MAX_RECEIPTS
 from cosmos_batch.engines.errors import ServerUnavailable
+from cosmos_batch.engines.generator.upsampling import Upsampler
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages as waits
 from cosmos_batch.state import JobRow
@@ -24,6 +26,8 @@ from cosmos_batch.worker.job_limits import refusal
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
 from tests.engines.reasoner.endpoint.conftest import Server, error
+from tests.support.generations import settled
+from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import InProcessWorker, WorkerFixture
 from tests.worker.engines import PATIENCE, until
 
@@ -224,6 +228,34 @@ def test_a_worker_leaves_when_its_server_is_away_for_the_idle_time(
     assert sum(bench.waiting()) == 1
     [row] = rows(bench, ["one"])
     assert (row.attempts, row.suspect, row.state) == (0, False, "PLANNED") and row.waiting
+
+
+def test_a_worker_leaves_while_its_jobs_go_on_waiting_for_the_upsampler(bench: WorkerFixture) -> None:
+    """A job that is received and paused again and again is no work. The row says when the jobs are tried again."""
+    generation = settled({"upsample_prompt": True, "mode": "t2v"}, None, "A robot pours water.")
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    names = NAMES[:3]
+    for name in names:
+        bench.send(bench.job(name, generation=generation))
+    worker = bench.worker(idle_seconds=2)
+    worker.runner.upsampler = Upsampler(Endpoint(url=f"http://127.0.0.1:{port}/v1"), lambda: None)
+    worker.run()
+    assert sum(bench.waiting()) == len(names)
+    paused = rows(bench, names)
+    assert {(row.attempts, row.suspect, row.state) for row in paused} == {(0, False, "PLANNED")}
+    left = bench.workers.get("worker-1")
+    assert left is not None and (left.state, left.error) == ("DRAINING", None)
+    assert left.paused_until == max(row.waiting.until for row in paused if row.waiting)
+
+
+def test_an_answered_job_ends_the_pauses_that_a_worker_tells_of() -> None:
+    outage = server_outages.Outage(ScriptedEngine())
+    for moment in ("2026-01-01T00:10:00+00:00", "2026-01-01T00:15:00+00:00", "2026-01-01T00:12:00+00:00"):
+        outage.paused(moment)
+    assert outage.paused_until == "2026-01-01T00:15:00+00:00"
+    outage.end()
+    assert outage.paused_until is None
 
 
 def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: WorkerFixture, serve: Callable[..., Server]) -> None:

@@ -179,10 +179,10 @@ def test_a_worker_that_becomes_warm_while_it_leaves_stays(
     worker = bench.worker(idle_seconds=0)
     draining, left = bench.workers.draining, []
 
-    def asked_meanwhile(name: str) -> WorkerRow:
+    def asked_meanwhile(name: str, paused_until: str | None) -> WorkerRow:
         left.append(name)
         bench.workers.keep(name, len(left) == 1)
-        row = draining(name)
+        row = draining(name, paused_until)
         bench.workers.keep(name, False)  # it may leave the next time
         return row
 
@@ -197,8 +197,8 @@ def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
     worker = bench.worker()
     draining = bench.workers.draining
 
-    def say_and_send(name: str) -> WorkerRow:
-        row = draining(name)
+    def say_and_send(name: str, paused_until: str | None) -> WorkerRow:
+        row = draining(name, paused_until)
         if not bench.stepfunctions.calls:
             bench.send(bench.job())
         return row
