@@ -1,8 +1,8 @@
 """Build the page of the console with npm into `cosmos_batch/console/static/`, which is committed.
 
 The sources are copied to a folder under `build/` first: a `node_modules` within the package would be walked by
-everything that looks for files there. With `--only`, `static/` stays as it is, and the folder of what was built is
-printed.
+everything that looks for files there. With `--only`, the sources are not checked, `static/` stays as it is, and the
+folder of what was built is printed. With `--check`, the sources are checked and nothing is built.
 """
 
 import importlib.util
@@ -20,18 +20,24 @@ FILES = ("index.html", "app.js", "app.css")
 
 
 def main() -> None:
-    """Build the page, and write it, or say where it is."""
-    built = build(ROOT / "build" / "console")
+    """Check the sources, build the page and write it, or do what an option says."""
+    folder = ROOT / "build" / "console"
+    install(folder)
+    if "--only" not in sys.argv:
+        npm(folder, "run", "check")
+    if "--check" in sys.argv:
+        return
+    npm(folder, "run", "build")
     if "--only" in sys.argv:
-        print(built)
+        print(folder / "dist")
         return
     STATIC.mkdir(exist_ok=True)
     for name in FILES:
-        shutil.copy(built / name, STATIC / name)
+        shutil.copy(folder / "dist" / name, STATIC / name)
 
 
-def build(folder: Path) -> Path:
-    """Check and build the page in `folder`, where npm installs its packages. Returns the folder of what was built."""
+def install(folder: Path) -> None:
+    """Copy the sources of the page to `folder`, and let npm install their packages there."""
     sources = {path.relative_to(PAGE) for path in PAGE.rglob("*") if path.is_file()}
     stale = {path.relative_to(folder) for path in (folder / "src").rglob("*") if path.is_file()} - sources
     for path in stale:
@@ -45,9 +51,6 @@ def build(folder: Path) -> Path:
         shutil.copy(PAGE / path, folder / path)
     if is_new:
         npm(folder, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-    npm(folder, "run", "check")
-    npm(folder, "run", "build")
-    return folder / "dist"
 
 
 def npm(folder: Path, *arguments: str) -> None:

@@ -17,7 +17,7 @@ from cosmos_batch.console.guard import Session
 from cosmos_batch.console.scope import Scope
 from tests.support.browser import read_view
 
-ROOT = Path(__file__).resolve().parents[2]
+BUILD_CONSOLE = Path(__file__).resolve().parents[2] / "scripts" / "build_console.py"
 WHY_NOT_BUILT = "npm cannot reach a registry, so the console's page is not built"
 UNREACHABLE = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ECONNRESET", "npm is not on the path")
 PORT = 8700
@@ -41,9 +41,7 @@ def built_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _build_page() -> str:
     """Return the path of the folder of what npm built, or skip the test where npm has no way to its packages."""
-    ran = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "build_console.py", "--only"], capture_output=True, text=True
-    )
+    ran = subprocess.run([sys.executable, BUILD_CONSOLE, "--only"], capture_output=True, text=True)
     if any(code in ran.stderr for code in UNREACHABLE):
         pytest.skip(WHY_NOT_BUILT)
     assert ran.returncode == 0, ran.stderr

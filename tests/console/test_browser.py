@@ -1,5 +1,7 @@
 """The page in Chromium: finding documents, looking at one, and opening an export from a file."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from fractions import Fraction
@@ -16,12 +18,18 @@ from cosmos_batch.demo.media import sample_clip
 from cosmos_batch.media import VideoInfo, frames_at_size, probe, upright_size
 from cosmos_batch.media.displaying import displayed_image
 from cosmos_batch.planning.answer_units import with_units
+from tests.console.conftest import BUILD_CONSOLE
 from tests.support import media_files
 from tests.support.browser import chromium, needs_chromium, opened_view, serious, served, watched
 from tests.support.console_documents import write_answer, write_failure, write_generation
 from tests.support.drawn_boxes import bounds, drawn_box, picture, shown_area
 
 pytestmark = needs_chromium
+
+# How the pixels of a file differ from what is shown. Each of the first three combines several differences, which the
+# others have one by one.
+KINDS = ["rotated and non-square", "converted, rotated", "turned picture in HEIC"]
+OTHER_KINDS = ["plain", "rotated", "upside down", "non-square", "turned picture"]
 
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 
@@ -245,19 +253,7 @@ def seen_by_the_model(path: Path) -> np.ndarray:
     return displayed_image(path, size)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "plain",
-        "rotated",
-        "upside down",
-        "non-square",
-        "rotated and non-square",
-        "converted, rotated",
-        "turned picture",
-        "turned picture in HEIC",
-    ],
-)
+@pytest.mark.parametrize("kind", [*KINDS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHER_KINDS)])
 def test_a_box_is_within_a_pixel_of_the_pixels_that_its_document_names(visit: Visit, tmp_path: Path, kind: str) -> None:
     """The document is that of a worker, and the rectangle lies there on the screen, where the box is drawn too."""
     path = write_rectangle(tmp_path, kind)
@@ -349,6 +345,13 @@ def test_the_committed_page_is_built_from_the_committed_sources(built_page: Path
     static = Path(__file__).resolve().parents[2] / "cosmos_batch" / "console" / "static"
     for path in built_page.iterdir():
         assert path.read_bytes() == (static / path.name).read_bytes(), f"{path.name} is old: make console"
+
+
+@pytest.mark.slow
+def test_the_sources_of_the_page_pass_their_checks(built_page: Path) -> None:
+    """The compiler and the linter of TypeScript; `make console` runs them too, before it writes what is committed."""
+    ran = subprocess.run([sys.executable, BUILD_CONSOLE, "--check"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_an_export_opens_from_a_file(browser: Browser, folder: Path, tmp_path: Path) -> None:
