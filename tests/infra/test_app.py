@@ -66,11 +66,11 @@ def test_synthesis_names_a_fallback_that_costs_much_more_with_its_price_and_how_
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = json.loads((ROOT / "examples" / "everything.json").read_text(encoding="utf-8"))
+    del config["app"]["pipelines"]["useNvidiaCosmos3"]
     reasoners = config["app"]["pipelines"]["useNvidiaCosmos"]["modelsReason"]
-    generators = config["app"]["pipelines"]["useNvidiaCosmos3"]["modelsOmni"]
     lines = []
     for fallbacks in (None, []):
-        for entry in [*reasoners.values(), *generators.values()] if fallbacks is not None else []:
+        for entry in reasoners.values() if fallbacks is not None else []:
             entry["fallbackInstanceTypes"] = fallbacks
         file = tmp_path / "config.json"
         file.write_text(json.dumps(config), encoding="utf-8")
@@ -114,6 +114,7 @@ def test_cdk_runs_the_app() -> None:
     assert command.split()[-1] == "app.py"
 
 
+@pytest.mark.slow  # make test lints the example with everything, in tests/infra/test_security.py
 def test_cfn_lint_finds_nothing(assembly: Assembly) -> None:
     command = [Path(sys.executable).with_name("cfn-lint"), "--ignore-checks", SUPERFLUOUS_DEPENDENCY, "--"]
     templates = sorted(assembly.folder.glob("*.template.json"))

@@ -94,6 +94,7 @@ def test_steps_are_counted_once_although_guidance_has_two_passes(make: Make, eng
     assert isinstance(engine, StepReportingEngine) and engine.steps("") == (3, 3)
 
 
+@pytest.mark.slow  # that of Cosmos Framework, which is served alike, is restarted in make test
 def test_group_restarts_after_one_of_its_processes_died(make: Make, tmp_path: Path) -> None:
     with pytest.raises(EngineDied):
         make({"mode": "t2v", **SMALL, **FEW, **NO_TEMPLATES}, prompt="word " * 13)

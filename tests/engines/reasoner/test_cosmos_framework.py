@@ -97,6 +97,7 @@ def test_a_refused_or_failed_request_leaves_the_others_alone(ask: Run) -> None:
     assert isinstance(fine, Answer)
 
 
+@pytest.mark.slow  # the generator of Cosmos Framework, which is served alike, is restarted in make test
 def test_a_process_that_crashes_ends_the_group_and_the_next_job_starts_a_new_group(
     ask: Run, framework: FrameworkReasoner
 ) -> None:
