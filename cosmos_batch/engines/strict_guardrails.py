@@ -11,8 +11,10 @@ check that passed from one that never ran. This runs in the engines' own process
 the standard library. See decision 066.
 """
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 UNJUDGED = "The guardrail could not judge"
@@ -26,7 +28,9 @@ Report = Callable[[str, str], None]
 
 
 class GuardrailFailed(Exception):  # noqa: N818 - it says what happened
-    """A guardrail gave no verdict. The message says why and quotes no prompt."""
+    """A guardrail gave no verdict. The message says why, without the text of an exception of the guardrails' package,
+    which may quote the prompt or name files.
+    """
 
 
 def make_strict(text: Any, video: Any, report: Report) -> None:
@@ -58,7 +62,7 @@ def _report_prompts(text: Any, report: Report) -> None:
     check = text.run_safety_check
 
     def run_safety_check(prompt: str) -> tuple[bool, str]:
-        with _failing_closed("the prompt", prompt):
+        with _failing_closed("the prompt"):
             safe, why = check(prompt)
         if safe:
             report("prompt", "passed")
@@ -80,18 +84,19 @@ def _report_outputs(video: Any, report: Report) -> None:
 
 
 @contextmanager
-def _failing_closed(subject: str, prompt: str | None = None) -> Iterator[None]:
+def _failing_closed(subject: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise GuardrailFailed(f"{UNJUDGED} {subject}: {_reason(error, prompt)}") from error
+        # A server logs an exception with its cause, so the cause is left out.
+        raise GuardrailFailed(f"{UNJUDGED} {subject}: {_reason(error)}") from None
 
 
-def _reason(error: Exception, prompt: str | None) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, AttributeError) and error.name == "lower":  # called on a label that is None
         return "the answer of Qwen3Guard has no label (Safety: Safe, Unsafe or Controversial)."
-    message = f"{type(error).__name__}: {error}"
-    return message.replace(prompt, "(the prompt)") if prompt else message
+    raised = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {raised.name} ({Path(raised.filename).name}, line {raised.lineno})."
 
 
 def _names(names: Any) -> str:

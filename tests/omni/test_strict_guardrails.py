@@ -4,6 +4,7 @@ It loads what the model store would give it, while nothing is asked of the Hub; 
 """
 
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_exception_raises_without_quoting_the_prompt(load: Load, monkeypatch: py
     checker = load(SAFE, without_chat_template)
     assert checker.check_text_safety(PROMPT), "the unchanged package treats that as safe"
     reported = strict(checker)
-    with pytest.raises(GuardrailFailed, match=r"could not judge the prompt: ValueError.*chat template"):
+    with pytest.raises(GuardrailFailed, match="could not judge the prompt: ValueError in "):
         checker.check_text_safety(PROMPT)
 
     def run_out(**_: Any) -> Any:
@@ -85,8 +86,9 @@ def test_exception_raises_without_quoting_the_prompt(load: Load, monkeypatch: py
 
     monkeypatch.setattr(checker.text_guardrail.safety_models[1].tokenizer, "apply_chat_template", lambda *_, **__: "a")
     monkeypatch.setattr(checker.text_guardrail.safety_models[1].model, "generate", run_out)
-    with pytest.raises(GuardrailFailed, match=r"MemoryError: no room for \(the prompt\)"):
+    with pytest.raises(GuardrailFailed, match="MemoryError in run_out") as raised:
         checker.check_text_safety(PROMPT)
+    assert PROMPT not in "".join(traceback.format_exception(raised.value))
     assert reported == {}
 
 

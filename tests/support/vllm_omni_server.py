@@ -44,7 +44,7 @@ FAILURES = {
     "fail": (500, "Cosmos3 video tensor must have shape [1, 3, T, H, W]."),
     "refuse": (400, "This diffusion model does not do it."),
     "block": (400, BLOCKED),
-    "unjudged": (500, f"Request failed: {UNJUDGED} the prompt: MemoryError: no room."),
+    "unjudged": (500, f"Request failed: {UNJUDGED} the prompt: MemoryError in generate (utils.py, line 7)."),
     "memory": (500, "CUDA out of memory. Tried to allocate 20.00 GiB."),
 }
 

@@ -44,7 +44,7 @@ def unjudged(cause: str) -> Failure:
     return Failure(
         "EngineFailed",
         f"Nothing was delivered, because the guardrails gave no verdict. {cause}",
-        "Try again; if it happens again, see the worker's log, and check that the guardrails' models are those of "
-        "NVIDIA and Qwen and that the GPU has memory for them. The job can run without guardrails only where its "
+        "Try again; if it happens again, check that the guardrails' models are those of NVIDIA and Qwen and that the "
+        "GPU has memory for them. The job can run without guardrails only where its "
         "pipeline's configuration allows it.",
     )
