@@ -71,6 +71,10 @@ class Collection(Protocol):
     def grows(self) -> bool:
         """Return whether `changes` may bring more when it is called again."""
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether a local cloud has made them, so that their costs are what AWS would have charged."""
+
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
         """Yield what has changed since the last call; at the first call, all entries. Ends early when stopped.
 

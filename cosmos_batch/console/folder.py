@@ -49,6 +49,7 @@ class FolderCollection:
     """The documents of a folder, which are read once, and again after a failure."""
 
     grows = False
+    is_local = False  # documents tell no cost
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope

@@ -101,7 +101,7 @@ class Home(Model):
 
     view: str = Field(description="Name of the view; empty for the list of runs")
     has_runs: bool = Field(description="Whether a deployment was opened, and not a folder")
-    is_local: bool = Field(description="Whether the deployment is a local cloud; prices are then what AWS would charge")
+    is_local: bool = Field(description="Whether the deployment is a local cloud; costs are then what AWS would charge")
 
 
 class FailureGroup(Model):
@@ -133,6 +133,7 @@ class State(Model):
     failures: list[FailureGroup] = Field(default_factory=list, description="The most frequent first")
     scored: bool = Field(default=False, description="Whether an answer has a score")
     varied: bool = Field(default=False, description="Whether items differ in prompt or seed alone")
+    is_local: bool = Field(description="Whether a local cloud has made them; costs are then what AWS would charge")
     exported: bool = Field(default=False, description="True in static files")
 
 

@@ -70,6 +70,7 @@ class Scan:
             labels=self._index.labels(),
             failures=self._index.failures(),
             scored=self._index.has("score IS NOT NULL"),
+            is_local=self._collection.is_local,
             varied=self._index.has("variant != ''"),
         )
 

@@ -80,7 +80,7 @@ def first(page: Page, files: list[Path]) -> str:
     page.get_by_role("button", name="Show the plan and its price").click()
     expect(page.get_by_label("Plan of the run")).to_contain_text("cost     about $")
     expect(page.get_by_text("cosmos-batch runs start --pipeline=cosmos-reason2-2b")).to_be_visible()
-    expect(page.get_by_role("button", name="Start 2 items at no cost on this local cloud")).to_be_visible()
+    expect(page.get_by_role("button", name="Start 2 items at no cost on a local cloud")).to_be_visible()
     return started(page, 2)
 
 
@@ -131,7 +131,9 @@ def test_a_run_that_no_worker_can_serve_is_cancelled_and_resumed(
     expect(state).to_contain_text("SUCCEEDED", timeout=MINUTES)
     expect(page.locator("a.row")).to_contain_text("a red circle")
     page.get_by_role("button", name="Summary").click()
-    expect(page.get_by_text(re.compile(r"nothing \(on AWS \$.*\) of at most \$50\.00"))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile(r"no cost on a local cloud \(AWS .* \$.* of a budget of \$50\.00\)"))
+    ).to_be_visible()
 
 
 def confirm(page: Page, action: str) -> None:

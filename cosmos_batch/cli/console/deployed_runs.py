@@ -50,7 +50,7 @@ class DeployedRuns:
 
     @property
     def is_local(self) -> bool:
-        return self._deployments.cloud is None or self._deployments.cloud.is_local
+        return self._deployments.is_local
 
     def runs(self, limit: int) -> RunList:
         with refusals():

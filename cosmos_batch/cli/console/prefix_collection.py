@@ -19,6 +19,7 @@ class PrefixCollection:
     """The documents below a prefix, which is listed once. Paths are keys without the prefix's folder."""
 
     grows = False
+    is_local = False  # documents tell no cost
 
     def __init__(self, s3: Any, prefix: S3Location) -> None:
         self._s3 = s3

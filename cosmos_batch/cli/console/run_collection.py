@@ -39,6 +39,10 @@ class RunCollection:
         """Return whether a cloud has the run: one that has ended may be resumed; its shards are then written anew."""
         return self._deployment.is_alive
 
+    @property
+    def is_local(self) -> bool:
+        return self._deployment.is_local
+
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
         listed = dict(self._listed())
         progress.json_files = len(listed)

@@ -66,7 +66,7 @@ def answer_files(deployment: Deployment, spec: RunSpec, target: OutputTarget | N
         inform("Interrupted: these files were answered until then")
         yield from _ended_items(deployment, run)
         raise
-    inform(f"{counts_in_words(state.counts)}; {cost_in_words(state)}")
+    inform(f"{counts_in_words(state.counts)}; {cost_in_words(deployment, state)}")
     yield from _ended_items(deployment, run)
     if target is not None and target.is_folder:
         _save_table(stored_run(deployment, run), target)

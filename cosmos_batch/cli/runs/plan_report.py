@@ -31,7 +31,7 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
         f"storage ${estimate.storage_dollars_per_month:,.2f} a month"
     )
     yield f"  time     {_time(estimate)}"
-    yield f"  prices   {estimate.prices}; a local cloud costs nothing"
+    yield f"  prices   {estimate.prices}; no cost on a local cloud"
 
 
 def left_out_lines(counts: Mapping[str, int], names: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -86,7 +86,7 @@ class RunWatcher:
         if not self._rate.per_second:
             self._rate.add(datetime.fromisoformat(row.started_at).timestamp(), 0)
         self._rate.add(self._clock(), counts.done - counts.reused)
-        lines = [counts_in_words(counts), f"{self._speed(state)}{cost_in_words(state)}"]
+        lines = [counts_in_words(counts), f"{self._speed(state)}{cost_in_words(self._deployment, state)}"]
         if row.reason:
             lines.append(f"{state.name}: {row.reason}")
         return [*lines, workers_in_words(self._deployment, row.pipelines)]

@@ -38,11 +38,12 @@ def dollars_in_words(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 0.01 or dollars == 0 else f"${dollars:.2g}"
 
 
-def cost_in_words(state: RunSnapshot) -> str:
-    """Return what a run has cost so far, and its budget."""
+def cost_in_words(deployment: Deployment, state: RunSnapshot) -> str:
+    """Return what a run has cost so far, and its budget. The console's page has the same words in `prices.ts`."""
     counts, row = state.counts, state.row
-    budget = f" of at most {dollars_in_words(row.max_dollars)}" if row and row.max_dollars else ""
-    return f"{dollars_in_words(counts.dollars)}{budget} for {counts.gpu_seconds / 3600:.2f} GPU hours"
+    budget = f" of a budget of {dollars_in_words(row.max_dollars)}" if row and row.max_dollars else ""
+    cost = f"{dollars_in_words(counts.dollars)}{budget} for {counts.gpu_seconds / 3600:.2f} GPU hours"
+    return f"no cost on a local cloud (AWS would have charged {cost})" if deployment.is_local else cost
 
 
 def moment_in_words(time: str | None) -> str:

@@ -96,6 +96,11 @@ class RunDeployments:
     cloud: Deployment | None
     kept: Kept | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether they are local clouds, where nothing costs anything."""
+        return self.cloud is None or self.cloud.is_local
+
     def having(self, run: str) -> Deployment:
         """Return the deployment that has a run: the kept one, or else the cloud, which may not have it either.
 

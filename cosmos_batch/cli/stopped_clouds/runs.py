@@ -118,6 +118,10 @@ class _KeptDeployment(Deployment):
     rows: _KeptRows
 
     @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
     def runs(self) -> Runs:
         return self.rows
 

@@ -39,7 +39,8 @@ def stopped(cloud: Cloud, deployment: Deployment, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(runs, "INPUT_BYTES", sizes["clip.mp4"])
     put_row(deployment, "monday", items=3)
     deployment.runs.feed(ShardRef(run="monday", shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
-    ends = [ItemEnd("succeeded"), ItemEnd("succeeded"), ItemEnd("failed")]
+    answer = ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5)
+    ends = [answer, answer, ItemEnd("failed")]
     deployment.runs.count("monday", "00000", dict(enumerate(ends)))
     deployment.runs.end("monday", deployment.execution_arn("monday"), "SUCCEEDED", None)
     assert main(["local", "down"]) == 0
@@ -100,6 +101,16 @@ def test_a_kept_run_is_written_as_static_files(stopped: Cloud, tmp_path: Path) -
     assert main(["view", "monday", "--export", str(tmp_path / "page"), "--media"]) == 0
     written = {str(path.relative_to(tmp_path / "page")) for path in (tmp_path / "page" / "media").rglob("*.*")}
     assert written == {"media/1/0-poster.jpg", "media/1/0.mp4"}
+    assert '"isLocal": true' in (tmp_path / "page" / "data" / "rows.js").read_text()
+
+
+def test_a_local_cloud_is_said_to_cost_nothing(stopped: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "show", "monday"]) == 0
+    cost = "no cost on a local cloud (AWS would have charged $3.00 of a budget of $50.00 for 1.00 GPU hours)"
+    assert cost in capsys.readouterr().out
+    assert main(["runs", "list"]) == 0
+    heads, run, *_ = capsys.readouterr().out.splitlines()
+    assert "COST ON AWS" in heads and "$3.00" in run
 
 
 def test_a_kept_run_is_not_taken_for_one_in_aws(

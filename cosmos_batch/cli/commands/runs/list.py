@@ -21,13 +21,14 @@ STATES = ("starting", "running", "held", "succeeded", "cancelled", "failed")
 @option("--json", "as_json", is_flag=True, help="Print all that is known, as JSON.")
 def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     """List runs, newest first, with the reason of each that is held, cancelled or failed."""
-    all_runs = find_run_deployments().list()
-    matching = list(islice((run for run in all_runs if not states or run[1].state.lower() in states), limit + 1))
+    deployments = find_run_deployments()
+    wanted = (run for run in deployments.list() if not states or run[1].state.lower() in states)
+    matching = list(islice(wanted, limit + 1))
     runs = [quick_run_snapshot(deployment, row) for deployment, row in matching[:limit]]
     if as_json:
         print(json.dumps([run.to_json() for run in runs], indent=2, ensure_ascii=False))
     elif runs:
-        print("\n".join(_table(runs)))
+        print("\n".join(_table(runs, deployments.is_local)))
     else:
         print("No run matches." if states else "No run was ever started here.")
     if len(matching) > limit and not as_json:
@@ -35,8 +36,9 @@ def command(states: tuple[str, ...], limit: int, as_json: bool) -> int:
     return 0
 
 
-def _table(runs: list[RunSnapshot]) -> list[str]:
-    rows = [("ID", "STATE", "STARTED (UTC)", "DONE", "FAILED", "COST", "INPUTS"), *map(_cells, runs)]
+def _table(runs: list[RunSnapshot], is_local: bool) -> list[str]:
+    cost = "COST ON AWS" if is_local else "COST"
+    rows = [("ID", "STATE", "STARTED (UTC)", "DONE", "FAILED", cost, "INPUTS"), *map(_cells, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     lines = []
     for row, run in zip(rows, [None, *runs], strict=True):

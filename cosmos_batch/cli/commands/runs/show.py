@@ -5,6 +5,7 @@ import json
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
+from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.failure_kinds import FailureKind, failure_kinds, failure_lines
 from cosmos_batch.cli.runs.next_steps import print_next_steps
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
@@ -26,12 +27,12 @@ def command(run: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(_as_json(state, objects, kinds), indent=2, ensure_ascii=False))
         return 0
-    print("\n".join([run, *_fields(state, objects), *failure_lines(kinds)]))
+    print("\n".join([run, *_fields(deployment, state, objects), *failure_lines(kinds)]))
     print_next_steps(state, goes_on=deployment.is_alive)
     return 0
 
 
-def _fields(state: RunSnapshot, objects: StoredRun) -> list[str]:
+def _fields(deployment: Deployment, state: RunSnapshot, objects: StoredRun) -> list[str]:
     request, row, summary = objects.request(), state.row, objects.summary()
     quantiles = summary.seconds_quantiles if summary and state.over else {}
     fields = {
@@ -43,7 +44,7 @@ def _fields(state: RunSnapshot, objects: StoredRun) -> list[str]:
         "started": moment_in_words(row.started_at if row else None),
         "ended": moment_in_words(row.ended_at if row else None),
         "items": counts_in_words(state.counts),
-        "cost": cost_in_words(state),
+        "cost": cost_in_words(deployment, state),
         "of one item": ", ".join(f"{name} {duration_in_words(seconds)}" for name, seconds in quantiles.items()),
         "documents": "in the tables alone" if request.table_only else request.output or "beside each file",
         "tables": f"{objects.uri}results/ and errors/",

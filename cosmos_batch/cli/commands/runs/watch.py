@@ -38,7 +38,7 @@ def watch(deployment: Deployment, run: str) -> int:
         raise
     reason = f": {state.row.reason}" if state.row and state.row.reason else ""
     print(f"{run} {state.name}{reason}")
-    print(f"  {counts_in_words(state.counts)}; {cost_in_words(state)}")
+    print(f"  {counts_in_words(state.counts)}; {cost_in_words(deployment, state)}")
     kinds = failure_kinds(stored_run(deployment, run).lines(ERRORS)) if state.counts.failed else []
     for line in failure_lines(kinds):
         print(line)

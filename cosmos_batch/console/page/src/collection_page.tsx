@@ -4,6 +4,7 @@ import { type Polled, usePolled } from "./api";
 import { Waiting } from "./app";
 import { Grid } from "./grid";
 import { ItemPage } from "./item";
+import { IsLocal } from "./prices";
 import type { Source } from "./source";
 import { type ChosenDocuments, EVERYTHING, type Query, type State } from "./types";
 
@@ -43,7 +44,7 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
   }, [title, onTitle]);
   const problem = error ?? state?.problem;
   return (
-    <>
+    <IsLocal value={state?.isLocal ?? false}>
       {problem && <Alert type="error">{problem}</Alert>}
       {!state && !error && <Waiting />}
       {state && item === null && above?.(state)}
@@ -59,6 +60,6 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
         />
       )}
       {state && item !== null && <ItemPage key={item} source={source} base={base} id={item} />}
-    </>
+    </IsLocal>
   );
 }

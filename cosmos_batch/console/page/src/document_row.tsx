@@ -2,7 +2,8 @@ import Badge from "@cloudscape-design/components/badge";
 import Box from "@cloudscape-design/components/box";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { memo, useEffect, useState } from "react";
-import { count, dollars, duration, moment } from "./format";
+import { count, duration, moment } from "./format";
+import { useShortCost } from "./prices";
 import type { Row } from "./types";
 
 const POSTER_DELAY = 120; // milliseconds that a row is in view before its poster is asked for
@@ -22,6 +23,7 @@ interface DocumentRowProps {
 // One document in the list, with the box that chooses it. Scrolling draws only the rows that come into view.
 export const DocumentRow = memo(function DocumentRow(props: DocumentRowProps) {
   const { row, base, index, isActive, onFocus, isMarked, onMark } = props;
+  const cost = useShortCost();
   if (!row) return <div className="row waiting" />;
   return (
     <>
@@ -55,7 +57,7 @@ export const DocumentRow = memo(function DocumentRow(props: DocumentRowProps) {
         </div>
         <div className="aside">
           <span className="faint">{row.model || row.pipeline}</span>
-          <span className="faint">{[row.variant, ...costs(row)].filter(Boolean).join(" · ")}</span>
+          <span className="faint">{[row.variant, ...facts(row, cost)].filter(Boolean).join(" · ")}</span>
           <span className="labels">
             {row.events > 0 && <Badge color="blue">{count(row.events, "event")}</Badge>}
             {row.labels.slice(0, 3).map((label) => (
@@ -68,10 +70,10 @@ export const DocumentRow = memo(function DocumentRow(props: DocumentRowProps) {
   );
 });
 
-function costs(row: Row): string[] {
+function facts(row: Row, cost: (amount: number) => string): string[] {
   return [
     row.duration === null ? "" : duration(row.duration),
-    row.dollars === null ? "" : dollars(row.dollars),
+    row.dollars === null ? "" : cost(row.dollars),
     row.score === null ? "" : `score ${row.score}`,
   ];
 }

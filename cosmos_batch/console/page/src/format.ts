@@ -23,7 +23,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
 // A price; one of less than a cent with two digits that say something.
 export function dollars(amount: number): string {
   if (amount >= 0.01 || amount === 0) return `$${amount.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
-  return `$${amount.toPrecision(2)}`;
+  return `$${Number(amount.toPrecision(2))}`;
 }
 
 // A long duration with its two largest units.

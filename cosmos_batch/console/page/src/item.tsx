@@ -9,10 +9,10 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import Spinner from "@cloudscape-design/components/spinner";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useEffect, useState } from "react";
-import { clock, duration, moment } from "./format";
+import { clock, dollars, duration, moment } from "./format";
 import { ItemLog } from "./item_log";
 import { MediaView } from "./media_view";
-import { useSpent } from "./prices";
+import { useCost } from "./prices";
 import type { Source } from "./source";
 import { Timings } from "./timings";
 import type { Detail, Media } from "./types";
@@ -135,14 +135,14 @@ function Outcome({ detail }: { detail: Detail }) {
 
 function Facts({ detail }: { detail: Detail }) {
   const { row } = detail;
-  const spent = useSpent();
+  const inWords = useCost();
   const facts: [string, string][] = [
     ["Model", row.model],
     ["Pipeline", row.pipeline],
     ["Item", row.item],
     ["Variant", row.variant],
     ["Took", row.duration === null ? "" : duration(row.duration)],
-    ["Cost", cost(detail, spent)],
+    ["Cost", cost(detail, inWords)],
     ...detail.media.map((media): [string, string] => [roleOf(media), describe(media)]),
   ];
   return (
@@ -164,10 +164,10 @@ function Facts({ detail }: { detail: Detail }) {
   );
 }
 
-function cost(detail: Detail, spent: (amount: number) => string): string {
+function cost(detail: Detail, inWords: (spent: string) => string): string {
   if (detail.reused) return "nothing: an earlier run has answered it";
   if (detail.dollars === null) return "";
-  return `${spent(detail.dollars)} for ${(detail.gpuSeconds ?? 0).toFixed(2)} GPU-seconds`;
+  return inWords(`${dollars(detail.dollars)} for ${(detail.gpuSeconds ?? 0).toFixed(2)} GPU-seconds`);
 }
 
 export function roleOf(media: Media): string {

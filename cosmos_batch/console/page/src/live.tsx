@@ -1,11 +1,11 @@
 import Alert from "@cloudscape-design/components/alert";
-import { longDuration, utc } from "./format";
-import { useSpent } from "./prices";
+import { dollars, longDuration, utc } from "./format";
+import { useCost } from "./prices";
 import type { RunActivity, RunLine } from "./types";
 
 // What happens in a run at this moment.
 export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
-  const spent = useSpent();
+  const cost = useCost();
   return (
     <section aria-label="Live" className="live">
       {live.blockers.map((blocker) => (
@@ -16,7 +16,7 @@ export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
         </Alert>
       ))}
       <div className="rate" role="status">
-        {speed(live, run, spent(run.dollars))}
+        {speed(live, run, cost(dollars(run.dollars)))}
         {live.waits.map((wait) => (
           <span key={wait}>{wait}</span>
         ))}

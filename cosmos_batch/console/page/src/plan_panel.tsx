@@ -28,7 +28,7 @@ export function PlanPanel({ plan, busy, onStart }: { plan: PlanShown; busy: bool
         copyErrorText="It could not be copied"
       />
       <Button variant="primary" loading={busy} onClick={onStart}>
-        Start {count(plan.items, "item")} {isLocal ? "at no cost on this local cloud" : `for about ${dollars(plan.dollars)}`}
+        Start {count(plan.items, "item")} {isLocal ? "at no cost on a local cloud" : `for about ${dollars(plan.dollars)}`}
       </Button>
     </section>
   );

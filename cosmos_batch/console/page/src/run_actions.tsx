@@ -50,7 +50,7 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
           {pending === "retry" && (
             <p>
               A new run asks again about {count(run.failed + run.cancelled, "item")},{" "}
-              {isLocal ? "at no cost on this local cloud" : "at about the cost of before"}.
+              {isLocal ? "at no cost on a local cloud" : "at about the cost of before"}.
             </p>
           )}
           {pending === "resume" && (

@@ -1,18 +1,18 @@
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import { count, dollars, duration, utc } from "./format";
-import { useSpent } from "./prices";
+import { useCost } from "./prices";
 import type { FailureGroup, RunOverview, State } from "./types";
 
 // The run in numbers, and why items have failed.
 export function RunSummary({ overview, state }: { overview: RunOverview; state: State }) {
   const { run, quantiles } = overview;
-  const spent = useSpent();
+  const cost = useCost();
   const facts: [string, string][] = [
     ["Answered", `${run.succeeded.toLocaleString("en")}${run.reused ? `, ${run.reused.toLocaleString("en")} before` : ""}`],
     ["Failed", run.failed.toLocaleString("en")],
     ["Cancelled", run.cancelled ? run.cancelled.toLocaleString("en") : ""],
-    ["Cost", `${spent(run.dollars)}${run.maxDollars ? ` of at most ${dollars(run.maxDollars)}` : ""}`],
+    ["Cost", cost(`${dollars(run.dollars)}${run.maxDollars ? ` of a budget of ${dollars(run.maxDollars)}` : ""}`)],
     ["GPU-hours", (run.gpuSeconds / 3600).toFixed(2)],
     ["One item", Object.entries(quantiles).map(([name, seconds]) => `${name} ${duration(seconds)}`).join(", ")],
     ["Started", utc(run.startedAt)],
@@ -24,7 +24,7 @@ export function RunSummary({ overview, state }: { overview: RunOverview; state: 
   return (
     <ExpandableSection
       headerText="Summary"
-      headerDescription={`${count(run.succeeded, "answer")}, ${run.failed.toLocaleString("en")} failed, cost: ${spent(run.dollars)}`}
+      headerDescription={`${count(run.succeeded, "answer")}, ${run.failed.toLocaleString("en")} failed, cost: ${cost(dollars(run.dollars))}`}
     >
       <KeyValuePairs
         columns={4}

@@ -80,6 +80,7 @@ export interface State {
   failures: FailureGroup[];
   scored: boolean;
   varied: boolean;
+  isLocal: boolean;
   exported: boolean;
 }
 

@@ -20,7 +20,7 @@ def test_a_run_is_shown_with_its_counts_costs_and_errors(half: str, capsys: pyte
     for part in (
         "state        RUNNING",
         "4 of 207 done (1 %), 1 failed, 1 answered before, 3 in flight, 200 waiting",
-        "$3.00 of at most $50.00 for 1.00 GPU hours",
+        "  cost         $3.00 of a budget of $50.00 for 1.00 GPU hours",
         "s3://state/runs/half/results/ and errors/",
         "1 InvalidInput, such as b: The video is damaged.\n            Upload it again.",
     ):
