@@ -17,7 +17,8 @@ from cosmos_batch.console.guard import Session
 from cosmos_batch.console.scope import Scope
 from tests.support.browser import read_view
 
-BUILD_CONSOLE = Path(__file__).resolve().parents[2] / "scripts" / "build_console.py"
+ROOT = Path(__file__).resolve().parents[2]
+BUILD_CONSOLE = ROOT / "scripts" / "build_console.py"
 WHY_NOT_BUILT = "npm cannot reach a registry, so the console's page is not built"
 UNREACHABLE = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ECONNRESET", "npm is not on the path")
 PORT = 8700
