@@ -140,11 +140,9 @@ class Hub:
             return self._not_found()
         if status == 401:
             return self._bad_token()
-        return self._failure(
-            f"The Hub refuses {self._model}: {response_error.server_message or f'HTTP {status}'}.",
-            f"Give the token the permission to read {self._page} (a fine-grained token: public gated repositories), "
-            f"or put another one into {self._token_place}.",
-        )
+        if _lacks_permission(response_error):
+            return self._forbidden_token()
+        return self._refused(response_error)
 
     def _unreachable(self, error: BaseException, status: int | None) -> Failure:
         reason = f"HTTP {status}" if status is not None else type(error).__name__
@@ -202,6 +200,23 @@ class Hub:
             f"Make a token on {constants.ENDPOINT}/settings/tokens, put it into {self._token_place}.",
         )
 
+    def _forbidden_token(self) -> Failure:
+        return self._failure(
+            f"The Hugging Face token has no permission to read {self._model}.",
+            f"Give the token the permission to read public gated repositories, and {self._page} if that is private, or "
+            f"put another one into {self._token_place}.",
+        )
+
+    def _refused(self, error: HfHubHTTPError) -> Failure:
+        """Return the failure of a response that names no lasting cause: a proxy may have given it."""
+        reason = f": {error.server_message}" if error.server_message else ""
+        return self._failure(
+            f"The Hub, or a proxy on the way to it, refuses {self._model} (HTTP {error.response.status_code}{reason}).",
+            f"Try again later; if it persists, check that proxies and firewalls admit requests to "
+            f"{constants.ENDPOINT}, and that the token may read {self._page}.",
+            retryable=True,
+        )
+
     def _account(self) -> str:
         try:
             return f"{self._api.whoami()['name']!r}, the account of the token"
@@ -229,6 +244,11 @@ def _hub_error(error: BaseException | None) -> HfHubHTTPError | None:
 def _is_pending(error: HfHubHTTPError) -> bool:
     """Return whether access was requested and not yet decided, which the Hub says in its message alone."""
     return "awaiting a review" in (error.server_message or "")
+
+
+def _lacks_permission(error: HfHubHTTPError) -> bool:
+    """Return whether a fine-grained token lacks a permission, which the Hub says in its message alone."""
+    return "fine-grained token" in (error.server_message or "")
 
 
 def _is_disk_error(error: BaseException) -> bool:

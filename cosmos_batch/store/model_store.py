@@ -236,7 +236,8 @@ class ModelStore:
             raise Failure(
                 "ModelUnavailable",
                 f"The disk of the model store is full: {free} bytes are left at {self._root}.",
-                "Free space there, or give the store a larger file system; then run again.",
+                "Free space there, or give the store a larger file system; the next try may also be on another host.",
+                retryable=True,
             ) from error
 
 

@@ -99,8 +99,19 @@ def test_a_hub_that_is_down_or_busy_is_retryable(hub: Hub, store: ModelStore, st
 
 def test_a_token_without_the_permission_is_explained(hub: Hub, with_token: ModelStore) -> None:
     hub.status = 403
+    hub.reason = "Please enable access to public gated repositories in your fine-grained token settings to view this."
     error = failure_of(with_token)
     assert "permission" in error.remedy and not error.retryable
+
+
+@pytest.mark.parametrize("status", [400, 403, 407, 451])
+def test_a_refusal_without_a_cause_that_lasts_may_be_that_of_a_proxy(
+    hub: Hub, with_token: ModelStore, status: int
+) -> None:
+    hub.status, hub.reason = status, "Blocked by policy"
+    error = failure_of(with_token)
+    assert f"HTTP {status}" in error.message and "Blocked by policy" in error.message
+    assert "proxies" in error.remedy and error.retryable
 
 
 def test_an_unreachable_hub_is_explained(hub: Hub, store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,14 +144,15 @@ def test_a_full_disk_is_explained(hub: Hub, store: ModelStore, root: Path, monke
     error = failure_of(store)
     assert "disk of the model store is full" in error.message
     assert str(root) in error.message
-    assert not error.retryable
+    assert "Free space there" in error.remedy
+    assert error.retryable, "jobs wait until there is space, or for a worker of another host"
     assert [path.name for path in (root / "nvidia--Cosmos-Reason2-2B").iterdir()] == [".lock"], "space is given back"
 
 
 @pytest.mark.parametrize(
     ("cause", "message", "retryable"),
     [
-        ("IO Error: No space left on device (os error 28)", "disk of the model store is full", False),
+        ("IO Error: No space left on device (os error 28)", "disk of the model store is full", True),
         ("CAS service error : ReqwestMiddleware Error: Request failed after 5 retries", "cannot be reached", True),
     ],
 )

@@ -52,6 +52,7 @@ class Hub:
         accepted: Tokens of those who have accepted all licences.
         pending: Tokens of those whose requests for access nobody has decided yet.
         status: If set, every request is answered with it (503: the hub is down).
+        reason: The message of these answers.
         chunk_delay: Seconds to wait before each 16 KiB of a file.
         breaks: How many more times a file's connection is cut in the middle.
     """
@@ -63,6 +64,7 @@ class Hub:
     accepted: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     status: int | None = None
+    reason: str = "the hub is down"
     chunk_delay: float = 0.0
     breaks: int = 0
     repositories: dict[str, _Repository] = field(default_factory=dict)
@@ -123,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         token = self.headers.get("Authorization", "").removeprefix("Bearer ") or None
         if self.hub.status:
-            self._refuse(self.hub.status, "Unavailable", "the hub is down")
+            self._refuse(self.hub.status, "Unavailable", self.hub.reason)
         elif token and self.hub.tokens is not None and token not in self.hub.tokens:
             self._refuse(401, None, "Invalid credentials in Authorization header")
         elif path == "/api/whoami-v2":
