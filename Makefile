@@ -17,7 +17,8 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/worker
 NOT_FAST += $(patsubst %,tests/infra/test_%.py,app local_cloud security)
 NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
-NOT_FAST += tests/cli/console/test_prefix_in_browser.py tests/cli/stopped_clouds/test_console_in_browser.py
+NOT_FAST += $(patsubst %,tests/cli/console/test_%_in_browser.py,prefix runs)
+NOT_FAST += tests/cli/stopped_clouds/test_console_in_browser.py
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.

@@ -31,8 +31,11 @@ class RunBackend(Protocol):
     def resume(self, run: str, max_dollars: float | None) -> None:
         """Go on with a run."""
 
-    def retry(self, run: str, items: Sequence[str]) -> Started:
-        """Start a new run over the items of a run that have failed: over those with these ids, or all if none is."""
+    def retry(self, run: str, items: Sequence[str], max_dollars: float | None) -> Started:
+        """Start a new run over the items of a run that have failed: over those with these ids, or all if none is.
+
+        `max_dollars` is the budget of the new run.
+        """
 
     def compare(self, first: str, second: str, by: Literal["id", "input"]) -> ComparedRuns:
         """Return two runs side by side. Their items belong together by their ids, or by files and variants."""

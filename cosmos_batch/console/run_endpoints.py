@@ -12,7 +12,7 @@ from cosmos_batch.console.console import Console
 from cosmos_batch.console.records import ChosenDocuments
 from cosmos_batch.console.responses import json_response, read_body
 from cosmos_batch.console.run_backend import RunBackend
-from cosmos_batch.console.run_records import ComparedEnd, LogLines, NoContent, ResumeRequest, RetryRequest
+from cosmos_batch.console.run_records import ComparedEnd, LogLines, NoContent, ResumeRequest, RetryRequest, RetrySize
 
 _RUNS = 50
 
@@ -35,6 +35,7 @@ class RunEndpoints:
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
             Route(f"{one}/resume", self.resume, methods=["POST"]),
             Route(f"{one}/retry", self.retry, methods=["POST"]),
+            Route(f"{one}/retry-size", self.retry_size, methods=["POST"]),
         ]
 
     def runs(self, request: Request) -> Response:
@@ -79,7 +80,13 @@ class RunEndpoints:
 
     async def retry(self, request: Request) -> Response:
         body = await read_body(request, RetryRequest)
-        return await to_thread.run_sync(self._retry, request.path_params["run"], body.selection)
+        return await to_thread.run_sync(self._retry, request.path_params["run"], body)
+
+    async def retry_size(self, request: Request) -> Response:
+        """Return how many of the chosen items a retry asks again, which a person is told before it starts."""
+        body = await read_body(request, ChosenDocuments)
+        failed = await to_thread.run_sync(self._failed, request.path_params["run"], body)
+        return json_response(RetrySize(items=len(failed)))
 
     def _with_rows(self, run: str, ends: list[ComparedEnd | None]) -> list[ComparedEnd | None]:
         """Return the ends of a run's items with the rows of these, which are known when all of the run was read."""
@@ -91,11 +98,16 @@ class RunEndpoints:
         rows = {item: view.index.row(number) for item, number in numbers.items()}
         return [end and end.model_copy(update={"row": rows.get(end.item)}) for end in ends]
 
-    def _retry(self, run: str, selection: ChosenDocuments | None) -> Response:
+    def _retry(self, run: str, body: RetryRequest) -> Response:
+        items = [] if body.selection is None else self._failed(run, body.selection)
+        return json_response(self._backend.retry(run, items, body.max_dollars))
+
+    def _failed(self, run: str, selection: ChosenDocuments) -> list[str]:
+        """Return the ids of the chosen items that have failed. Raises HTTPException where none has."""
         view = self._console.view(run)
-        if selection is None or view is None:
-            return json_response(self._backend.retry(run, []))
+        if view is None:
+            raise HTTPException(404, "There is no such run, or not any more.")
         failed = [row.item for row in view.selected(selection) if row.kind == "error"]
         if not failed:
             raise HTTPException(409, "None of the selected items has failed.")
-        return json_response(self._backend.retry(run, failed))
+        return failed

@@ -84,6 +84,13 @@ class RetryRequest(Model):
     """What to ask again in a new run: everything that failed, or what failed among some documents."""
 
     selection: ChosenDocuments | None = None
+    max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Budget of the new run")
+
+
+class RetrySize(Model):
+    """How many of the chosen items have failed, and would be asked again."""
+
+    items: int
 
 
 class ResumeRequest(Model):

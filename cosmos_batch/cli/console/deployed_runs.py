@@ -85,9 +85,9 @@ class DeployedRuns:
         with refusals():
             resume_run(self._alive(run), run, max_dollars)
 
-    def retry(self, run: str, items: Sequence[str]) -> Started:
+    def retry(self, run: str, items: Sequence[str], max_dollars: float | None) -> Started:
         with refusals():
-            new, count = retry_run(self._alive(run), run, codes=(), items=items)
+            new, count = retry_run(self._alive(run), run, codes=(), max_dollars=max_dollars, items=items)
             return Started(run=new, items=count)
 
     def compare(self, first: str, second: str, by: KeyKind) -> ComparedRuns:

@@ -124,7 +124,7 @@ def test_nothing_that_has_an_answer_is_asked_again(open_run: OpenRun, half: str)
     assert (answer.status_code, answer.json()["message"]) == (409, "None of the selected items has failed.")
 
 
-@pytest.mark.parametrize("path", ["half/cancel", "half/resume", "half/retry"])
+@pytest.mark.parametrize("path", ["half/cancel", "half/resume", "half/retry", "half/retry-size"])
 def test_other_sites_cannot_act_on_runs(open_run: OpenRun, half: str, path: str) -> None:
     client = open_run(half)
     for origin in ("http://evil.example", "null", ""):

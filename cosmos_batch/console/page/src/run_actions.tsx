@@ -1,39 +1,34 @@
 import Button from "@cloudscape-design/components/button";
-import FormField from "@cloudscape-design/components/form-field";
-import Input from "@cloudscape-design/components/input";
-import { useContext, useState } from "react";
+import { useState } from "react";
+import { BudgetField, budgetOf } from "./budget_field";
 import { Confirmation } from "./confirmation";
-import { count } from "./format";
-import { IsLocal } from "./prices";
 import type { Action, RunOverview } from "./types";
 
 interface RunActionsProps {
   overview: RunOverview;
   onCancel: () => Promise<void>;
   onResume: (maxDollars: number | null) => Promise<void>;
-  onRetry: () => Promise<void>;
+  // Asks the person before anything is started.
+  onRetry: () => void;
 }
 
-const LABELS: Record<Action, string> = { cancel: "Cancel the run", resume: "Resume", retry: "Retry what failed" };
+export const LABELS: Record<Action, string> = { cancel: "Cancel the run", resume: "Resume", retry: "Retry what failed" };
 
 // What can be done with a run now. Each is confirmed first, because it stops work or costs something.
 export function RunActions({ overview, onCancel, onResume, onRetry }: RunActionsProps) {
-  const [pending, setPending] = useState<Action | null>(null);
+  const [pending, setPending] = useState<"cancel" | "resume" | null>(null);
   const [budget, setBudget] = useState("");
   const [busy, setBusy] = useState(false);
-  const { run } = overview;
-  const isLocal = useContext(IsLocal);
-  const perform = async (action: Action) => {
+  const perform = async (action: "cancel" | "resume") => {
     setBusy(true);
-    const maxDollars = Number(budget) > 0 ? Number(budget) : null;
-    await { cancel: onCancel, resume: () => onResume(maxDollars), retry: onRetry }[action]();
+    await (action === "cancel" ? onCancel() : onResume(budgetOf(budget)));
     setBusy(false);
     setPending(null);
   };
   return (
     <div className="actions">
       {overview.actions.map((action) => (
-        <Button key={action} onClick={() => setPending(action)}>
+        <Button key={action} onClick={() => (action === "retry" ? onRetry() : setPending(action))}>
           {LABELS[action]}
         </Button>
       ))}
@@ -47,16 +42,13 @@ export function RunActions({ overview, onCancel, onResume, onRetry }: RunActions
           {pending === "cancel" && (
             <p>What waits is not asked, and what is under way is dropped. Answers stay, and the run can be resumed.</p>
           )}
-          {pending === "retry" && (
-            <p>
-              A new run asks again about {count(run.failed + run.cancelled, "item")},{" "}
-              {isLocal ? "at no cost on a local cloud" : "at about the cost of before"}.
-            </p>
-          )}
           {pending === "resume" && (
-            <FormField label="Another budget in dollars" description="Empty: the budget of the run stays.">
-              <Input type="number" inputMode="decimal" value={budget} onChange={({ detail }) => setBudget(detail.value)} />
-            </FormField>
+            <BudgetField
+              label="Another budget in dollars"
+              description="Empty: the budget of the run stays."
+              value={budget}
+              onChange={setBudget}
+            />
           )}
         </Confirmation>
       )}

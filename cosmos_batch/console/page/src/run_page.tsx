@@ -1,17 +1,27 @@
 import Alert from "@cloudscape-design/components/alert";
-import { useEffect, useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { ask, send, useAction, usePolled } from "./api";
 import { CollectionPage } from "./collection_page";
 import { ContactSheet } from "./contact_sheet";
 import { LivePanel } from "./live";
-import { RunActions } from "./run_actions";
+import { RetryConfirmation } from "./retry_confirmation";
+import { LABELS, RunActions } from "./run_actions";
 import { ProgressStrip, StateBadge } from "./run_state";
 import { RunSummary } from "./run_summary";
+import { RETRY_SELECTED } from "./selection";
 import { runOf } from "./source";
-import type { ChosenDocuments, RunOverview, Started, State } from "./types";
+import type { ChosenDocuments, RetrySize, RunOverview, Started, State } from "./types";
 
 const GOING_ON = 1500; // milliseconds between two looks, while the run goes on
 const QUIET = 10000;
+
+// A retry that the person is asked about.
+interface PendingRetry {
+  title: string;
+  // Null for all that failed.
+  selection: ChosenDocuments | null;
+  items: number;
+}
 
 interface RunPageProps {
   run: string;
@@ -38,11 +48,18 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
     await perform(what);
     overview.again();
   };
-  const retry = (selection: ChosenDocuments | null) =>
-    act(async () => {
-      const started = await send<Started>(`${url}/retry`, { selection });
+  const [pendingRetry, setPendingRetry] = useState<PendingRetry | null>(null);
+  const askWhetherToRetry = async (selection: ChosenDocuments) => {
+    const { items } = await send<RetrySize>(`${url}/retry-size`, selection);
+    setPendingRetry({ title: RETRY_SELECTED, selection, items });
+  };
+  const retry = async ({ selection }: PendingRetry, maxDollars: number | null) => {
+    await act(async () => {
+      const started = await send<Started>(`${url}/retry`, { selection, maxDollars });
       location.hash = `#/runs/${encodeURIComponent(started.run)}`;
     });
+    setPendingRetry(null);
+  };
 
   const item = place[0] === "item" ? Number(place[1]) : null;
   const above = (state: State) => (
@@ -59,7 +76,9 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
               overview={value}
               onCancel={() => act(() => send(`${url}/cancel`, {}))}
               onResume={(maxDollars) => act(() => send(`${url}/resume`, { maxDollars }))}
-              onRetry={() => retry(null)}
+              onRetry={() =>
+                setPendingRetry({ title: LABELS.retry, selection: null, items: value.run.failed + value.run.cancelled })
+              }
             />
           </div>
           {value.run.reason && <div className="spoken">{value.run.reason}</div>}
@@ -71,12 +90,23 @@ export function RunPage({ run, place, onTitle }: RunPageProps) {
   );
   if (place[0] === "sheet") return <ContactSheet source={source} base={base} />;
   return (
-    <CollectionPage
-      source={source}
-      base={base}
-      item={item}
-      above={above}
-      onRetry={value?.actions.includes("retry") ? retry : undefined}
-    />
+    <>
+      <CollectionPage
+        source={source}
+        base={base}
+        item={item}
+        above={above}
+        onRetry={value?.actions.includes("retry") ? askWhetherToRetry : undefined}
+      />
+      {value && pendingRetry && (
+        <RetryConfirmation
+          title={pendingRetry.title}
+          run={value.run}
+          items={pendingRetry.items}
+          onConfirm={(maxDollars) => retry(pendingRetry, maxDollars)}
+          onCancel={() => setPendingRetry(null)}
+        />
+      )}
+    </>
   );
 }

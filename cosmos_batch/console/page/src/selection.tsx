@@ -34,6 +34,8 @@ export function selectionOf(marked: Marked, query: Query): ChosenDocuments {
   return marked.all ? { items: null, query } : { items: [...marked.items], query: null };
 }
 
+export const RETRY_SELECTED = "Retry those that failed";
+
 interface ChosenProps {
   count: number;
   total: number;
@@ -41,6 +43,7 @@ interface ChosenProps {
   onAll: () => void;
   onClear: () => void;
   exports: Exports;
+  // Asks the person before anything is started.
   onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
@@ -78,7 +81,7 @@ export function Chosen({ count, total, selection, onAll, onClear, exports, onRet
           </Button>
           {onRetry && (
             <Button variant="inline-link" disabled={busy} onClick={() => void perform(() => onRetry(selection()))}>
-              Retry those that failed
+              {RETRY_SELECTED}
             </Button>
           )}
         </>

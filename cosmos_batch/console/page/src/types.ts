@@ -180,6 +180,10 @@ export interface RunOverview {
   live: RunActivity | null;
 }
 
+export interface RetrySize {
+  items: number;
+}
+
 export interface Started {
   run: string;
   items: number;

@@ -1,0 +1,23 @@
+import FormField from "@cloudscape-design/components/form-field";
+import Input from "@cloudscape-design/components/input";
+
+interface BudgetFieldProps {
+  label: string;
+  description: string;
+  // What the person has typed.
+  value: string;
+  onChange: (value: string) => void;
+}
+
+export function BudgetField({ label, description, value, onChange }: BudgetFieldProps) {
+  return (
+    <FormField label={label} description={description}>
+      <Input type="number" inputMode="decimal" value={value} onChange={({ detail }) => onChange(detail.value)} />
+    </FormField>
+  );
+}
+
+// The budget in dollars; null where none was typed.
+export function budgetOf(typed: string): number | null {
+  return Number(typed) > 0 ? Number(typed) : null;
+}

@@ -1,0 +1,64 @@
+"""What a person does with a run, in the browser."""
+
+from playwright.sync_api import expect
+
+from cosmos_batch.cli.console.run_console import console_of_runs
+from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.stored_run import stored_run
+from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
+from cosmos_batch.contract.runs import RunItem, ShardRef
+from cosmos_batch.state import ItemEnd
+from tests.cli.commands.runs.conftest import put_row
+from tests.cli.conftest import FakeStepFunctions
+from tests.support.browser import chromium, needs_chromium, serving, watched
+from tests.support.run_objects import PIPELINE, answered, failed, put_run
+
+SELECTED = "Retry those that failed"
+
+
+def put_ended_run(deployment: Deployment, run: str) -> None:
+    """Write a run that has ended: an answer that cost $1.50, and two items that failed."""
+    s3, lines = deployment.clients("s3"), [answered("first"), failed("second"), failed("third")]
+    put_run(s3, run, [lines])
+    items = "".join(f"{RunItem(id=line.id, input=line.input).model_dump_json()}\n" for line in lines)
+    s3.put_object(Bucket="state", Key=f"runs/{run}/shards/00000.jsonl", Body=items)
+    put_row(deployment, run, items=3)
+    deployment.runs.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
+    ends = [ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5), ItemEnd("failed"), ItemEnd("failed")]
+    deployment.runs.count(run, "00000", dict(enumerate(ends)))
+    deployment.runs.end(run, deployment.execution_arn(run), "SUCCEEDED", None)
+
+
+@needs_chromium
+def test_nothing_is_retried_before_a_person_has_seen_how_much_it_is(
+    deployment: Deployment, stepfunctions: FakeStepFunctions
+) -> None:
+    put_ended_run(deployment, "monday")
+    complaints: list[str] = []
+    console = console_of_runs(RunDeployments(deployment), "monday")
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+        expect(page.locator("a.row")).to_have_count(3)
+        dialog = page.get_by_role("dialog")
+        page.get_by_role("button", name="Retry what failed").click()
+        expect(dialog).to_contain_text("asks again about 2 items, for about $3.00")
+        dialog.get_by_role("button", name="Back").click()
+        page.get_by_label("Select first").check()
+        page.get_by_role("button", name=SELECTED).click()
+        expect(page.get_by_text("None of the selected items has failed.")).to_be_visible()
+        page.get_by_label("Select second").check()
+        page.get_by_role("button", name=SELECTED).click()
+        expect(dialog).to_contain_text("asks again about 1 item, for about $1.50")
+        dialog.get_by_role("button", name="Back").click()
+        expect(dialog).to_have_count(0)
+        assert not stepfunctions.started
+        page.get_by_role("button", name=SELECTED).click()
+        dialog.get_by_label("Budget in dollars").fill("20")
+        dialog.get_by_role("button", name=SELECTED).click()
+        expect(page.locator(".opened")).not_to_have_text("monday")
+        expect(dialog).to_have_count(0)
+    [started] = stepfunctions.started
+    retried = stored_run(deployment, started["name"])
+    assert retried.request().max_dollars == 20
+    assert [item.id for item in retried.items_of("00000")] == ["second"]
+    # A selection without failures is refused, which Chromium names as an error.
+    assert not [complaint for complaint in complaints if "409" not in complaint]
