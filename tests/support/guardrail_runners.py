@@ -1,7 +1,8 @@
 """Stand-ins for the runners of `cosmos_guardrail` 0.3.2: they have its names and fail as it does, without its models.
 
-The real ones are tested in `tests/omni`. Words in a prompt decide the verdict: a word of the block list blocks the
-prompt, after `unlabelled` the model gives no label, and after `unseemly` the output is blocked.
+The real ones are tested in `tests/omni`. Cosmos Framework has its own copy of them, with whose names
+`tests/engines/test_guardrail_surface.py` compares these. Words in a prompt decide the verdict: a word of the block list
+blocks the prompt, after `unlabelled` the model gives no label, and after `unseemly` the output is blocked.
 """
 
 from typing import Any
@@ -18,8 +19,8 @@ class Blocklist:
     def __init__(self, words: list[str]) -> None:
         self.blocklist_words = words
 
-    def is_safe(self, prompt: str) -> tuple[bool, str]:
-        return not any(word in prompt for word in self.blocklist_words), ""
+    def is_safe(self, input_prompt: str) -> tuple[bool, str]:
+        return not any(word in input_prompt for word in self.blocklist_words), ""
 
 
 class Qwen3Guard:
@@ -43,9 +44,9 @@ class TextRunner:
         self.safety_models: list[Any] = [Blocklist(words), Qwen3Guard()]
         self.seen: list[str] = []
 
-    def run_safety_check(self, prompt: str) -> tuple[bool, str]:
-        self.seen.append(prompt)
-        return all(model.is_safe(prompt)[0] for model in self.safety_models), ""
+    def run_safety_check(self, input: str) -> tuple[bool, str]:
+        self.seen.append(input)
+        return all(guardrail.is_safe(input)[0] for guardrail in self.safety_models), ""
 
 
 class VideoRunner:
@@ -57,8 +58,8 @@ class VideoRunner:
         self.seen: list[tuple[int, ...]] = []
         self.broken = self.blocks = False
 
-    def run_safety_check(self, frames: np.ndarray) -> tuple[bool, str]:
-        self.seen.append(frames.shape)
+    def run_safety_check(self, input: np.ndarray) -> tuple[bool, str]:
+        self.seen.append(input.shape)
         return not self.blocks, ""
 
     def postprocess(self, frames: np.ndarray) -> np.ndarray:

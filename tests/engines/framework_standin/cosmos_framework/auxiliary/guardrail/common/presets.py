@@ -3,5 +3,5 @@
 from cosmos_framework.auxiliary.guardrail.common.core import GuardrailRunner
 
 
-def run_text_guardrail(prompt: str, runner: GuardrailRunner) -> bool:
-    return runner.run_safety_check(prompt)[0]
+def run_text_guardrail(prompt: str, guardrail_runner: GuardrailRunner) -> bool:
+    return guardrail_runner.run_safety_check(prompt)[0]
