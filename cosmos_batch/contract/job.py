@@ -20,6 +20,10 @@ ITEM_SCHEMA_VERSION: Final = 5
 # The error code with which a worker answers the task token of a job whose `planned_for` is not the identity of the
 # deployed workers. The state machine then calls `plan` again.
 PLAN_AGAIN: Final = "PlanAgain"
+# The error names with which Step Functions says that SQS did not take a message: SQS could not be reached, or it
+# answered with a fault of its own, with throttling or with a refusal, which only the cause tells apart.
+SQS_UNREACHABLE: Final = "SQS.SdkClientException"
+SQS_FAILED: Final = "SQS.AmazonSQSException"
 
 
 class InputFile(Model):

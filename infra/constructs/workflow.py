@@ -12,12 +12,15 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
-from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION
+from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION, SQS_FAILED, SQS_UNREACHABLE
 from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import allow, shard_answers, shard_delays
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
 FEW_ATTEMPTS = 6
+# So often SQS is tried before the job is planned again, which also finds out whether its deadline has passed: for a
+# quarter of an hour on average. Each round adds about 50 events to the execution's history, which ends at 25,000.
+SQS_ATTEMPTS = 12
 LONGEST_PAUSE = Duration.minutes(5)
 # The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile
 # `scale`, which each plan nudges, asks the workers of the earlier deployment to leave. While CloudFormation has updated
@@ -30,7 +33,7 @@ class Workflow(Construct):
     """The state machine. It calls `plan`, sends the job with a task token and waits, and calls `report`.
 
     A job that was planned for another model or configuration than the deployed one is planned again, from the input of
-    its execution (decision 064).
+    its execution (decision 064). So is one whose message SQS does not take for a while (decision 005).
 
     The waiting state times out at the job's deadline, and a failing `report` is tried again until a day after the
     longest deadline. The timeout of the whole state machine is that of runs, which it begins with `run` in the input
@@ -107,9 +110,25 @@ class Workflow(Construct):
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         again = sfn.Wait(self, "BeforePlanningAgain", time=sfn.WaitTime.duration(PLAN_AGAIN_AFTER)).next(planned)
+        # Not States.TaskFailed, which is also the error of a job that a worker reports.
+        self._retry(enqueued, [SQS_UNREACHABLE, SQS_FAILED], SQS_ATTEMPTS)
         enqueued.add_catch(again, errors=[PLAN_AGAIN], result_path=sfn.JsonPath.DISCARD)
+        unsent = self._unsent(again, failed)
+        enqueued.add_catch(unsent, errors=[SQS_UNREACHABLE, SQS_FAILED], result_path="$")
         enqueued.add_catch(failed, errors=EVERYTHING, result_path="$")
         return planned.next(enqueued).next(answered).next(sfn.Succeed(self, "Succeeded"))
+
+    def _unsent(self, again: sfn.IChainable, failed: sfn.IChainable) -> sfn.IChainable:
+        """Return the state after SQS did not take a message: plan it again if the fault passes, or report the error.
+
+        The cause has the text of AWS's SDK, such as "... (Service: AmazonSQS; Status Code: 503; Error Code: ...".
+        """
+        faults = [sfn.Condition.string_matches("$.Cause", text) for text in ("*Status Code: 5*", "*hrottl*")]
+        fault = sfn.Condition.and_(sfn.Condition.is_present("$.Cause"), sfn.Condition.or_(*faults))
+        unreachable = sfn.Condition.string_equals("$.Error", SQS_UNREACHABLE)
+        return (
+            sfn.Choice(self, "MaySqsTakeItLater").when(sfn.Condition.or_(unreachable, fault), again).otherwise(failed)
+        )
 
     def _report_error(self, report: lambda_.IFunction) -> sfn.IChainable:
         """Report an error and fail with it, or succeed with the job's result if `report` finds that it has one."""
@@ -143,7 +162,7 @@ class Workflow(Construct):
             retry_on_service_exceptions=False,
         )
 
-    def _retry(self, call: tasks.LambdaInvoke, errors: list[str], attempts: int) -> None:
+    def _retry(self, call: tasks.LambdaInvoke | sfn.CustomState, errors: list[str], attempts: int) -> None:
         """Add a retrier with growing pauses and jitter; 0 attempts means that the errors are not tried again."""
         if attempts == 0:
             call.add_retry(errors=errors, max_attempts=0)

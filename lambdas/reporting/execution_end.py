@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from cosmos_batch.contract.error import MESSAGE_LIMIT, Error
+from cosmos_batch.contract.job import SQS_FAILED, SQS_UNREACHABLE
 from cosmos_batch.contract.result import Result
 
 # The error names of a waiting state whose time is up: the job's deadline passed before a worker answered.
@@ -99,6 +100,7 @@ def _unknown_error(name: str | None, cause: str | None) -> Error:
         code="Internal",
         message=_with_cause(f"{name or 'The execution failed'}:", cause or "no cause was given"),
         remedy="See the execution's history; start it again if the cause has passed.",
+        retryable=name in (SQS_UNREACHABLE, SQS_FAILED),
     )
 
 

@@ -1,9 +1,12 @@
 """The definition of the state machine, as Step Functions reads it."""
 
 import json
+import time
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from cosmos_batch.contract.error import Failure
 from tests.infra.assembly import Assembly, resolve
@@ -101,8 +104,60 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
     }
     assert enqueue["TimeoutSecondsPath"] == "$.timeoutSeconds"
     assert enqueue["HeartbeatSecondsPath"] == "$.heartbeatSeconds"
-    assert "Retry" not in enqueue
     assert enqueue["Next"] == "Report"
+
+
+def test_a_message_that_sqs_does_not_take_is_sent_again_and_an_answer_of_a_worker_is_not(states: States) -> None:
+    [retry] = states["Enqueue"]["Retry"]
+    names = ["SQS.SdkClientException", "SQS.AmazonSQSException"]
+    assert retry == {**PATIENT, "ErrorEquals": names, "MaxAttempts": 12}
+    assert states["Enqueue"]["Catch"][1] == {"ErrorEquals": names, "ResultPath": "$", "Next": "MaySqsTakeItLater"}
+
+
+def end_of(states: States, first: str, machine_input: dict[str, Any]) -> str:
+    """Run the states from `first` on with moto, and return which of the two ways out they take."""
+    names = ("BeforePlanningAgain", "ReportError")
+    ways = {name: {"Type": "Pass", "Result": {"way": name}, "End": True} for name in names}
+    own = {name: states[name] for name in ("Enqueue", "MaySqsTakeItLater")} | ways
+    own["Enqueue"] = {**own["Enqueue"], "Next": "ReportError", "Retry": []}
+    definition = json.dumps({"StartAt": first, "States": own})
+    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
+        client = boto3.client("stepfunctions", region_name="us-east-1")
+        role = "arn:aws:iam::123456789012:role/machine"
+        arn = client.create_state_machine(name="m", definition=definition, roleArn=role)["stateMachineArn"]
+        execution = client.start_execution(stateMachineArn=arn, input=json.dumps(machine_input))["executionArn"]
+        while (described := client.describe_execution(executionArn=execution))["status"] == "RUNNING":
+            time.sleep(0.01)
+    assert described["status"] == "SUCCEEDED"
+    way: str = json.loads(described["output"])["way"]
+    return way
+
+
+SDK = "(Service: AmazonSQS; Status Code: {}; Error Code: {}; Request ID: 0; Proxy: null)"
+
+
+@pytest.mark.parametrize(
+    ("error", "way"),
+    [
+        ({"Error": "SQS.SdkClientException"}, "BeforePlanningAgain"),
+        ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(503, "Unavailable")}, "BeforePlanningAgain"),
+        ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(403, "RequestThrottled")}, "BeforePlanningAgain"),
+        ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(400, "ThrottlingException")}, "BeforePlanningAgain"),
+        ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(403, "AccessDenied")}, "ReportError"),
+        ({"Error": "SQS.AmazonSQSException"}, "ReportError"),
+    ],
+)
+def test_after_a_fault_of_sqs_that_passes_a_job_is_planned_again_and_a_refusal_is_reported(
+    states: States, error: dict[str, str], way: str
+) -> None:
+    assert end_of(states, "MaySqsTakeItLater", error) == way
+
+
+def test_the_error_of_a_message_that_sqs_does_not_take_has_the_name_that_is_caught(states: States) -> None:
+    """Moto calls every answer of SQS that is an error SQS.SdkClientException."""
+    queue = "https://sqs.us-east-1.amazonaws.com/123456789012/not-there"
+    sending = {"queueUrl": queue, "messageGroup": "g", "job": {}, "timeoutSeconds": 60, "heartbeatSeconds": 59}
+    assert end_of(states, "Enqueue", sending) == "BeforePlanningAgain"
 
 
 @pytest.mark.parametrize("state", ["Plan", "Enqueue"])

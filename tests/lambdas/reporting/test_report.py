@@ -114,19 +114,21 @@ def test_the_error_in_a_lambdas_envelope_is_found(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cause"),
+    ("name", "cause", "retryable"),
     [
-        ("Lambda.Unknown", "The cause could not be determined"),
-        ("KeyError", json.dumps({"errorMessage": "'name'", "errorType": "KeyError"})),
-        ("States.DataLimitExceeded", "[]"),
-        ("SQS.SdkClientException", None),
+        ("Lambda.Unknown", "The cause could not be determined", False),
+        ("KeyError", json.dumps({"errorMessage": "'name'", "errorType": "KeyError"}), False),
+        ("States.DataLimitExceeded", "[]", False),
+        ("SQS.AmazonSQSException", "It is denied.", True),
+        ("SQS.SdkClientException", None, True),
     ],
 )
-def test_anything_else_is_ours_and_keeps_its_text(cloud: Cloud, name: str, cause: str | None) -> None:
+def test_anything_else_is_ours_and_keeps_its_text(cloud: Cloud, name: str, cause: str | None, retryable: bool) -> None:
     answer = failed(name, cause)
     assert answer["error"] == "Internal"
-    message = json.loads(answer["cause"])["message"]
-    assert name in message and (cause or "") in message
+    error = Error.model_validate_json(answer["cause"])
+    assert name in error.message and (cause or "") in error.message
+    assert error.retryable == retryable
 
 
 def test_a_refused_request_has_no_row_and_is_published_once(cloud: Cloud) -> None:
