@@ -52,10 +52,11 @@ class Query(Model):
 
 
 class ChosenDocuments(Model):
-    """The documents that a person has chosen: by their numbers, or all that a query finds."""
+    """The documents that a person has chosen: by their numbers, or what a query finds without those left out."""
 
     items: list[int] | None = Field(default=None, max_length=10_000)
     query: Query | None = None
+    left_out: list[int] = Field(default_factory=list, max_length=10_000, description="Of what the query finds")
 
 
 class ExportRequest(Model):

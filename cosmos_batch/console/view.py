@@ -27,7 +27,8 @@ class View:
         """Return the numbers of the documents that a person has chosen."""
         if selection.items is not None:
             return selection.items
-        return self.index.ids(selection.query or Query())
+        left_out = frozenset(selection.left_out)
+        return [item for item in self.index.ids(selection.query or Query()) if item not in left_out]
 
     def selected(self, selection: ChosenDocuments) -> Iterator[Row]:
         """Yield the rows of the documents that a person has chosen."""

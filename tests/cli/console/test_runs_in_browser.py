@@ -62,3 +62,29 @@ def test_nothing_is_retried_before_a_person_has_seen_how_much_it_is(
     assert [item.id for item in retried.items_of("00000")] == ["second"]
     # A selection without failures is refused, which Chromium names as an error.
     assert not [complaint for complaint in complaints if "409" not in complaint]
+
+
+@needs_chromium
+def test_a_selection_of_all_but_one_is_kept_while_an_item_is_open(
+    deployment: Deployment, stepfunctions: FakeStepFunctions
+) -> None:
+    put_ended_run(deployment, "monday")
+    complaints: list[str] = []
+    console = console_of_runs(RunDeployments(deployment), "monday")
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+        page.get_by_role("button", name="Select all").click()
+        expect(page.get_by_text("3 selected")).to_be_visible()
+        page.get_by_label("Select third").uncheck()
+        expect(page.get_by_text("2 selected")).to_be_visible()
+        page.locator("a.row").filter(has_text="third").click()
+        page.get_by_role("heading", name="third").wait_for()
+        page.go_back()
+        expect(page.get_by_text("2 selected")).to_be_visible()
+        expect(page.get_by_label("Select second")).to_be_checked()
+        expect(page.get_by_label("Select third")).not_to_be_checked()
+        page.get_by_role("button", name=SELECTED).click()
+        page.get_by_role("dialog").get_by_role("button", name=SELECTED).click()
+        expect(page.locator(".opened")).not_to_have_text("monday")
+    [started] = stepfunctions.started
+    assert [item.id for item in stored_run(deployment, started["name"]).items_of("00000")] == ["second"]
+    assert not complaints

@@ -5,6 +5,7 @@ import { Waiting } from "./app";
 import { Grid } from "./grid";
 import { ItemPage } from "./item";
 import { IsLocal } from "./prices";
+import { type Marked, NOTHING } from "./selection";
 import type { Source } from "./source";
 import { type ChosenDocuments, EVERYTHING, type Query, type State } from "./types";
 
@@ -37,6 +38,7 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
   const { value: state, error } = useViewState(source, base);
   // What the person chose is kept while an item is open.
   const [query, setQuery] = useState<Query>(EVERYTHING);
+  const [marked, setMarked] = useState<Marked>(NOTHING);
   const offsetRef = useRef(0);
   const title = state?.title;
   useEffect(() => {
@@ -55,6 +57,8 @@ export function CollectionPage({ source, base, item, onTitle, above, onRetry }: 
           state={state}
           query={query}
           setQuery={setQuery}
+          marked={marked}
+          setMarked={setMarked}
           offsetRef={offsetRef}
           onRetry={onRetry}
         />

@@ -1,5 +1,5 @@
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
-import { type ReactNode, type RefObject, useCallback, useState } from "react";
+import { type Dispatch, type ReactNode, type RefObject, type SetStateAction, useCallback, useState } from "react";
 import { DocumentList, type ResultSize } from "./document_list";
 import { Filters } from "./filters";
 import { count } from "./format";
@@ -13,22 +13,23 @@ interface GridProps {
   state: State;
   query: Query;
   setQuery: (query: Query) => void;
+  marked: Marked;
+  setMarked: Dispatch<SetStateAction<Marked>>;
   offsetRef: RefObject<number>;
   onRetry?: ((selection: ChosenDocuments) => Promise<void>) | undefined;
 }
 
 // The documents of a collection, with what they can be filtered by and what can be done with those that are chosen.
-export function Grid({ source, base, state, query, setQuery, offsetRef, onRetry }: GridProps) {
+export function Grid({ source, base, state, query, setQuery, marked, setMarked, offsetRef, onRetry }: GridProps) {
   const [size, setSize] = useState<ResultSize | null>(null);
-  const [marked, setMarked] = useState<Marked>(NOTHING);
   const search = useCallback(
     (next: Query) => {
       setMarked(NOTHING);
       setQuery(next);
     },
-    [setQuery],
+    [setMarked, setQuery],
   );
-  const mark = useCallback((id: number) => setMarked((before) => changed(before, id)), []);
+  const mark = useCallback((id: number) => setMarked((before) => changed(before, id)), [setMarked]);
   return (
     <div className="grid">
       <Filters query={query} state={state} onChange={search} />

@@ -7,31 +7,33 @@ import { count as counted, size } from "./format";
 import type { Exports } from "./source";
 import type { ChosenDocuments, MediaSize, Query } from "./types";
 
-// The rows that a person has marked: some, or all that the query finds.
+// The rows that a person has marked: some, or all that the query finds but some.
 export interface Marked {
   all: boolean;
+  // Those that are marked, or left out of all.
   items: Set<number>;
 }
 
 export const NOTHING: Marked = { all: false, items: new Set() };
 
 export function numberOf(marked: Marked, total: number): number {
-  return marked.all ? total : marked.items.size;
+  return marked.all ? total - marked.items.size : marked.items.size;
 }
 
 export function isMarked(marked: Marked, id: number): boolean {
-  return marked.all || marked.items.has(id);
+  return marked.all !== marked.items.has(id);
 }
 
 // With the row chosen if it was not, and left out if it was.
 export function changed(marked: Marked, id: number): Marked {
   const items = new Set(marked.items);
   if (!items.delete(id)) items.add(id);
-  return { all: false, items };
+  return { all: marked.all, items };
 }
 
 export function selectionOf(marked: Marked, query: Query): ChosenDocuments {
-  return marked.all ? { items: null, query } : { items: [...marked.items], query: null };
+  const items = [...marked.items];
+  return marked.all ? { items: null, query, leftOut: items } : { items, query: null, leftOut: [] };
 }
 
 export const RETRY_SELECTED = "Retry those that failed";

@@ -98,10 +98,11 @@ export interface Home {
   isLocal: boolean;
 }
 
-// Documents that a person has chosen: by their numbers, or all that a query finds.
+// Documents that a person has chosen: by their numbers, or what a query finds without those that are left out.
 export interface ChosenDocuments {
   items: number[] | null;
   query: Query | null;
+  leftOut: number[];
 }
 
 export interface ExportRequest {
