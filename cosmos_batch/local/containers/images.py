@@ -44,6 +44,12 @@ class ImageStore:
             known = ", ".join(self.uris()) or "none"
             raise ImageNotFoundError(f"{uri} was not registered. Known: {known}") from None
 
+    def forget(self, repository: str) -> None:
+        """Remove the images of a repository, which is given by its URI."""
+        for uri in self.uris():
+            if uri.startswith((f"{repository}:", f"{repository}@")):
+                del self._images[uri]
+
     def uris(self) -> list[str]:
         """Return the registered URIs."""
         return sorted(self._images)

@@ -9,6 +9,7 @@ from moto.core.exceptions import ServiceException
 from moto.ecr.models import ECRBackend, Image, Repository
 
 from cosmos_batch.local import backends
+from cosmos_batch.local.containers.images import IMAGES
 from cosmos_batch.local.moto_patches.registry import RESOURCE_PAGES, patch, replace
 from cosmos_batch.local.moto_patches.resources import configure_after, fix_properties, is_true
 
@@ -67,6 +68,23 @@ def _keep_empty_on_delete(repository: Repository, properties: dict[str, Any]) ->
 
 def _delete_repository(repository: Repository, *_: Any) -> None:
     backends.ecr().delete_repository(repository.name, force=getattr(repository, "empty_on_delete", False))
+
+
+@patch(
+    "ecr.images-go-with-their-repository",
+    brings="No job or build can pull an image whose repository was deleted.",
+    moto="Has no images that can be pulled.",
+    source="https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_DeleteRepository.html",
+)
+def _forget_images_of_deleted_repositories() -> None:
+    original = ECRBackend.delete_repository
+
+    def delete_repository(self: ECRBackend, *args: Any, **kwargs: Any) -> Repository:
+        repository = original(self, *args, **kwargs)
+        IMAGES.forget(repository.uri)
+        return repository
+
+    replace(ECRBackend, "delete_repository", delete_repository)
 
 
 @patch(

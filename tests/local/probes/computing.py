@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import Any
 
 from tests.local.probes.registry import ASSUME, ROLE_ARN, ProbedCloud, error_code, probe, resource, unique, until
@@ -268,6 +269,19 @@ def _empty_on_delete(cloud: ProbedCloud) -> Any:
     ecr.put_image(repositoryName=name, imageManifest=json.dumps(MANIFEST), imageTag="one")
     stack.delete()
     return error_code(ecr.describe_repositories, repositoryNames=[name]) == "RepositoryNotFoundException"
+
+
+@probe("ecr.images-go-with-their-repository")
+def _images_of_deleted_repositories(cloud: ProbedCloud) -> Any:
+    ecr, name, page = cloud.client("ecr"), unique(), f"{cloud.endpoint}/local-cloud/images"
+    uri = ecr.create_repository(repositoryName=name)["repository"]["repositoryUri"]
+    neighbour = ecr.create_repository(repositoryName=f"{name}-2")["repository"]["repositoryUri"]
+    pushed = [f"{uri}:1", f"{uri}@sha256:0", f"{neighbour}:1"]
+    body = json.dumps({image: {"command": ["true"]} for image in pushed}).encode()
+    urllib.request.urlopen(urllib.request.Request(page, body, method="PUT")).close()
+    ecr.delete_repository(repositoryName=name, force=True)
+    with urllib.request.urlopen(page) as response:
+        return set(pushed) & set(json.load(response)) == {f"{neighbour}:1"}
 
 
 @probe("ecr.generated-names-are-lower-case")
