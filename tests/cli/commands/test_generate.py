@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.catalogue import generation
-from cosmos_batch.cli import configuration
+from cosmos_batch.cli import configuration, generation_checks
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli import input_checks as cli_files
 from cosmos_batch.cli.commands import demo_generate, generate
@@ -35,15 +35,21 @@ from tests.support.generations import document_of, settled
 NANO, TO_IMAGE = "cosmos3-nano", "cosmos3-super-text2image"
 
 
+def video_bytes(folder: Path, frames: int) -> bytes:
+    return media_files.video(folder / "video.mp4", frames=frames, width=64, height=48).read_bytes()
+
+
 @pytest.fixture
-def omni(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+def omni(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
     """Provide a deployment with generators beside the reasoner."""
     changes = {"pipelines": [PIPELINE, NANO, TO_IMAGE], "asset_roots": ["assets", "my-bucket"]}
     with_generators = Deployment(**{**vars(deployment), **changes})
     s3 = deployment.clients("s3")
     s3.create_bucket(Bucket="my-bucket")
     for bucket, key in (("assets", "seg.mp4"), ("my-bucket", "depth.mp4")):
-        s3.put_object(Bucket=bucket, Key=key, Body=b"content")
+        s3.put_object(Bucket=bucket, Key=key, Body=video_bytes(tmp_path_factory.mktemp("objects"), 40))
     monkeypatch.setattr(deployments, "find", lambda: with_generators)
     return with_generators
 
@@ -143,6 +149,15 @@ def test_a_document_is_generated_again(omni: Deployment, stepfunctions: FakeStep
     assert sent["origin"]["files"] == [{"uri": "s3://my-bucket/depth.mp4", "versionId": "depth.mp4"}]
     assert sent["origin"]["givenPrompt"] == "Water."
     assert str(document.parent) not in json.dumps(sent)
+
+
+def test_a_video_that_was_replaced_since_does_not_keep_a_document_from_being_generated_again(
+    omni: Deployment, stepfunctions: FakeStepFunctions, document: Path
+) -> None:
+    """The job reads the version that the document names."""
+    short = (document.parent / "short.mp4").read_bytes()
+    omni.clients("s3").put_object(Bucket="my-bucket", Key="depth.mp4", Body=short)
+    submitted(stepfunctions, str(document))
 
 
 def test_another_prompt_beside_a_document_is_the_callers_own(
@@ -429,6 +444,37 @@ def test_what_the_plan_would_refuse_is_refused_before_anything_is_uploaded(
     assert message in capsys.readouterr().err
     assert stepfunctions.started == []
     assert "Contents" not in omni.clients("s3").list_objects_v2(Bucket="assets", Prefix="uploads/")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--depth", "s3://assets/short.mp4"], "controls: their numbers of frames are depth 3; 5 or more are needed."),
+        (["{}/clip.mp4", "--edge", "--seg", "s3://assets/short.mp4"], "differ in their frames: edge 40, seg 3"),
+        (["s3://assets/short.mp4", "--edge", "--blur"], "frames are edge 3, blur 3; 5 or more are needed."),
+        (["--depth", "s3://assets/fake.mp4"], "controls.depth: The content is"),
+    ],
+)
+def test_control_videos_in_s3_are_checked_before_a_job_is_started(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path, options: list[str], message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name in ("short.mp4", "fake.mp4"):
+        omni.clients("s3").put_object(Bucket="assets", Key=name, Body=(files / name).read_bytes())
+    line = [option.replace("{}", str(files)) for option in options]
+    assert main(["generate", "--submit", *line, "--prompt", "x"]) == 2
+    printed = capsys.readouterr().err
+    assert "InvalidInput" in printed and message in printed
+    assert stepfunctions.started == []
+
+
+def test_control_videos_in_s3_that_are_large_are_left_to_the_worker(
+    omni: Deployment, stepfunctions: FakeStepFunctions, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = (files / "short.mp4").read_bytes()
+    omni.clients("s3").put_object(Bucket="assets", Key="short.mp4", Body=content)
+    monkeypatch.setattr(generation_checks, "COPY_LIMIT", len(content) - 1)
+    submitted(stepfunctions, "--depth", "s3://assets/short.mp4", "--prompt", "x")
 
 
 def deployed_as(omni: Deployment, monkeypatch: pytest.MonkeyPatch, model: str, **serving: Any) -> None:
