@@ -31,7 +31,7 @@ from lambdas.clients import client
 from lambdas.log import log
 from lambdas.runs.duration_histogram import class_of
 from lambdas.runs.objects import RunObjects
-from lambdas.runs.shard_ends import count_and_answer
+from lambdas.runs.shard_ends import answer_shards, count_and_answer
 
 THREADS = 16
 
@@ -50,15 +50,18 @@ TOO_LATE = Error(
 )
 
 
-def collect_shard(run: str, shard: str, error: Error | None, table: Table, bucket: str) -> bool:
+def collect_shard(
+    run: str, shard: str, error: Error | None, table: Table, bucket: str, execution_arn: str | None = None
+) -> bool:
     """Write the tables' lines of a shard and note its end. Returns False where there is nothing to collect.
 
     `error` is why the shard's state could not wait for its items; those that have not ended fail with it. Without one,
     and unless the run was cancelled, a shard with items in flight is left to the execution that waits for it.
+    `execution_arn` is the execution whose end collects the shard: where a later one feeds the run, that one will.
     """
     runs = Runs(table)
     row, run_row = runs.shard(run, shard), runs.get(run)
-    if run_row is None:
+    if run_row is None or execution_arn not in (None, run_row.execution_arn):
         return False
     if row is None or (row.state == "SKIPPED" and not row.done):
         return False
@@ -82,10 +85,11 @@ class Collector:
 
     def collect(self, error: Error | None) -> None:
         items = self._items(error)
+        counted: ShardRow | None = None
         with ThreadPoolExecutor(THREADS) as pool:
             rows = list(pool.map(lambda item: None if item.job is None else self._jobs.get(item.job.job_id), items))
             if not self._row.complete:
-                self._end_the_rest(items, rows, error)
+                counted = self._end_the_rest(items, rows, error)
             numbered = list(enumerate(zip(items, rows, strict=True)))
             lines = list(pool.map(lambda one: self._line(one[0], *one[1]), numbered))
         good = [line for line in lines if line.error is None]
@@ -93,6 +97,8 @@ class Collector:
         self._objects.write_results(RESULTS, self._row.shard, [_text(line) for line in good])
         self._objects.write_results(ERRORS, self._row.shard, [_text(line) for line in bad])
         self._end_shard(facts_of(lines), sum(bool(line.gpu_seconds) for line in lines))
+        if counted is not None:  # another execution may wait for the shard; one that comes later sees it complete
+            answer_shards([counted], self._runs)
         log("collected", run=self._row.run, shard=self._row.shard, succeeded=len(good), failed=len(bad))
 
     def _end_shard(self, facts: ShardFacts, paid: int) -> None:
@@ -123,8 +129,13 @@ class Collector:
         """Return why items have not ended, where `error` is why their shard could not be waited for."""
         return ITEM_CANCELLED if self._run.state == "CANCELLED" else error or NOT_ENDED
 
-    def _end_the_rest(self, items: list[PlannedItem], rows: list[JobRow | None], error: Error | None) -> None:
-        """Count every item that was not counted, and close the job of one that has not ended, unless others wait."""
+    def _end_the_rest(
+        self, items: list[PlannedItem], rows: list[JobRow | None], error: Error | None
+    ) -> ShardRow | None:
+        """Count every item that was not counted, and close the job of one that has not ended, unless others wait.
+
+        Returns the shard's row, which is complete then.
+        """
         reason = self._reason(error)
         ends: dict[int, ItemEnd] = {}
         for index, row in enumerate(rows):
@@ -140,7 +151,7 @@ class Collector:
                 ends[index] = ItemEnd("cancelled" if reason.code == "Cancelled" else "failed")
                 items[index] = items[index].model_copy(update={"job": None, "error": items[index].error or reason})
                 rows[index] = None
-        self._runs.count(self._row.run, self._row.shard, ends)
+        return self._runs.count(self._row.run, self._row.shard, ends)
 
     def _watcher(self, index: int) -> Watcher:
         return Watcher(self._row.run, self._row.shard, index)

@@ -87,7 +87,7 @@ def finish_run(
         # An execution that ends early is no fault of its items, so all that have not ended may be asked again.
         reason = None if error is None else error.model_copy(update={"retryable": True})
         for shard in unfinished(run, runs):
-            collect_shard(run, shard.shard, reason, table, bucket)
+            collect_shard(run, shard.shard, reason, table, bucket, execution_arn)
     summary = summary_of(row, runs)
     RunObjects(bucket, run).write_summary(summary.model_dump_json(exclude_none=True))
     if not runs.end(run, execution_arn, summary.state, summary.reason):

@@ -72,7 +72,7 @@ def cancel_run(deployment: Deployment, run: str, error: Error) -> RunRow:
 
 
 def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:
-    """Raise WrongCall where a run goes on, or has nothing left to do."""
+    """Raise WrongCall where a run goes on, is being stopped, or has nothing left to do."""
     run, row = state.run, state.row
     arn = row.execution_arn if row and row.execution_arn else deployment.execution_arn(run)
     execution = read_execution(deployment, arn)
@@ -84,6 +84,12 @@ def _check_can_go_on(deployment: Deployment, state: RunSnapshot) -> None:
                 f"Resume it when they have ended: cosmos-batch runs watch {run}",
             )
         raise WrongCall(f"{run} goes on already.", f"cosmos-batch runs watch {run}")
+    if state.name == "CANCELLED, ending":
+        raise WrongCall(
+            f"{run} is CANCELLED, ending: what it left in flight is being dropped.",
+            f"Resume it when it has ended: cosmos-batch runs watch {run}. If it does not end: cosmos-batch runs cancel "
+            f"{run}",
+        )
     if row is not None and row.state == "SUCCEEDED":
         raise WrongCall(
             f"Every item of {run} has ended.", f"cosmos-batch runs retry {run} --failed asks again what failed."

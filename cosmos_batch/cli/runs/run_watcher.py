@@ -19,6 +19,7 @@ from cosmos_batch.store.s3_retries import is_throttled
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing
 NOTED_SECONDS = 60.0  # the end of an execution is noted in the run's row within this time
+CLOSED_SECONDS = 1800.0  # that of a cancelled run, after up to 100,000 items in flight were closed
 _WINDOW_SECONDS = 600.0  # the rate is measured over this time
 _PATIENCE_SECONDS = 600.0  # without an answer; a clock that stands still while the machine sleeps counts them
 
@@ -109,8 +110,10 @@ class RunWatcher:
             self._ended_since = None
             return
         self._ended_since = self._ended_since or time.monotonic()
-        if time.monotonic() - self._ended_since >= NOTED_SECONDS:
+        is_cancelled = row is not None and row.state == "CANCELLED"
+        if time.monotonic() - self._ended_since >= (CLOSED_SECONDS if is_cancelled else NOTED_SECONDS):
+            remedy = "cancel" if is_cancelled else "resume"
             raise CliError(
                 f"The Step Functions execution of {self._run} was stopped, or failed before it began.",
-                f"Look at it {where_executions_are()}. cosmos-batch runs resume {self._run} starts a new one.",
+                f"Look at it {where_executions_are()}. cosmos-batch runs {remedy} {self._run} starts a new one.",
             )

@@ -72,6 +72,14 @@ def test_a_shard_whose_state_timed_out_fails_what_has_not_ended(bench: RunFixtur
     assert line.error is not None and line.error.code == "TimedOut"
 
 
+def test_another_execution_that_waits_for_a_shard_is_answered_when_the_first_one_gives_it_up(bench: RunFixture) -> None:
+    ref = bench.started(bench.items("a"))
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="of-e2", execution="e2")
+    bench.collect(ref, Error="States.Timeout", Cause="")
+    assert (bench.shard().state, "of-e2" in bench.answered()) == ("ENDED", True)
+
+
 def test_an_end_that_was_never_counted_is_counted(bench: RunFixture) -> None:
     ref = bench.started(bench.items("a"))
     [job] = [message["job"]["jobId"] for message in bench.sent()]

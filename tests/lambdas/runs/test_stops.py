@@ -7,8 +7,10 @@ import pytest
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import RunFeeding, Runs
 from lambdas.reporting.refusal import refuse_queue
+from lambdas.runs import finish
+from lambdas.runs.collect import unfinished
 from tests.lambdas.cloud import SMALL
-from tests.lambdas.runs.conftest import RUN, RunFixture, sent_ids
+from tests.lambdas.runs.conftest import RUN, RunFixture, run_sweep, sent_ids
 
 
 @pytest.mark.parametrize("stop", ["cancelled", "failed"])
@@ -107,6 +109,31 @@ def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_fai
     bench.feed(ref, token="again", execution="e2")
     for job in sent_ids(bench):
         bench.answer(job)
+    bench.collect(ref)
+    summary = bench.finish("e2")["summary"]
+    assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
+
+
+def test_a_cancelled_run_that_is_resumed_while_it_is_finished_loses_no_shard_of_its_new_execution(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The execution was stopped, so `finish_run` closes what it left; a person resumes the run at that moment."""
+    ref = bench.started(bench.items("a", "b"))
+    bench.runs.cancel(RUN, "by a person")
+
+    def resume_first(run: str, runs: Runs) -> Any:
+        bench.prepare(execution="e2")
+        bench.feed(ref, token="again", execution="e2")
+        return unfinished(run, runs)
+
+    with monkeypatch.context() as resumed:
+        resumed.setattr(finish, "unfinished", resume_first)
+        assert bench.finish(Error="Aborted", Cause="enough")["summary"] is None
+    assert (bench.shard().state, bench.tokens()) == ("RUNNING", {"shard-token", "again"})
+    for job in sent_ids(bench):
+        bench.answer(job)
+    run_sweep(bench)
+    assert "again" in bench.answered()
     bench.collect(ref)
     summary = bench.finish("e2")["summary"]
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)

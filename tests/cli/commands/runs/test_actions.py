@@ -250,6 +250,19 @@ def test_a_held_run_with_items_in_flight_says_when_it_can_be_resumed(
     assert "half is HELD, ending: 3 items in flight." in printed and "Resume it when they have ended" in printed
 
 
+@pytest.mark.usefixtures("begun")
+def test_a_cancelled_run_is_resumed_once_it_has_ended(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stepfunctions.put(half, "RUNNING")
+    assert main(["runs", "cancel", half]) == 0
+    assert main(["runs", "resume", half]) == 2
+    assert "half is CANCELLED, ending" in capsys.readouterr().err and not stepfunctions.started
+    deployment.runs.end(half, deployment.execution_arn(half), "CANCELLED", "It was stopped.")
+    assert main(["runs", "resume", half]) == 0
+    assert capsys.readouterr().out == "half RUNNING\n"
+
+
 def test_an_execution_that_does_not_begin_is_an_error(
     half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

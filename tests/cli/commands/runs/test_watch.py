@@ -125,6 +125,23 @@ def test_a_run_whose_execution_was_stopped_is_not_waited_for(
     assert "was stopped" in (printed := capsys.readouterr().err) and f"runs resume {half}" in printed
 
 
+def test_a_cancelled_run_is_watched_while_its_items_are_closed(
+    half: str, deployment: Deployment, stepfunctions: FakeStepFunctions, at_each_look: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(run_watcher, "NOTED_SECONDS", 0)
+    stepfunctions.put(half, "ABORTED")
+    deployment.runs.cancel(half, "It was stopped.")
+    at_each_look(lambda: None, lambda: end(deployment, half, "CANCELLED"))
+    assert main(["runs", "watch", half]) == 1
+    assert capsys.readouterr().out.startswith(f"{half} CANCELLED")
+    deployment.runs.begin(half, deployment.execution_arn(half))
+    deployment.runs.cancel(half, "It was stopped again.")
+    monkeypatch.setattr(run_watcher, "CLOSED_SECONDS", 0)
+    assert main(["runs", "watch", half]) == 1
+    assert f"runs cancel {half} starts a new one" in capsys.readouterr().err
+
+
 def test_the_pace_is_that_of_the_last_minutes() -> None:
     pace = ItemRate()
     pace.add(0.0, 0)
