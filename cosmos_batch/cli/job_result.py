@@ -2,7 +2,10 @@
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -45,9 +48,10 @@ def read_job_result(execution: JobExecution, row: JobRow | None) -> JobResult:
 
 
 def read_document(deployment: Deployment, uri: str) -> str:
-    """Return the text of a document in S3."""
+    """Return the text of a document in S3. Raises CliError where it does not exist any more."""
     bucket, key = parse_uri(uri)
-    body: bytes = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+    with _existing(uri):
+        body: bytes = deployment.clients("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     return body.decode()
 
 
@@ -91,7 +95,8 @@ def print_error(error: Error) -> int:
 def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) -> list[Path]:
     """Save all that a job has written: its files, and then its document. Returns their paths.
 
-    Raises CliError for several files where the target is one file, and OSError where one cannot be written.
+    Raises CliError for several files where the target is one file, and for one that does not exist any more; OSError
+    where one cannot be written.
     """
     document, *files = result.file_uris
     if files and not target.is_folder:
@@ -100,18 +105,32 @@ def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) 
             f"{', '.join(saved_name(uri) for uri in result.file_uris)}.",
             f"Name a folder: --output {target.path.with_suffix('')}/",
         )
-    s3 = deployment.clients("s3")
-    paths = [
-        target.save(saved_name(uri), lambda path, uri=uri: s3.download_file(*parse_uri(uri), str(path)))  # type: ignore[misc]
-        for uri in files
-    ]
+    paths = [target.save(saved_name(uri), partial(_download, deployment, uri)) for uri in files]
 
     def write_document(path: Path) -> None:
-        s3.download_file(*parse_uri(document), str(path))
+        _download(deployment, document, path)
         if result.uploaded:
             _name_local_files(path, result.uploaded)
 
     return [*paths, target.save(saved_name(document), write_document)]
+
+
+def _download(deployment: Deployment, uri: str, path: Path) -> None:
+    with _existing(uri):
+        deployment.clients("s3").download_file(*parse_uri(uri), str(path))
+
+
+@contextmanager
+def _existing(uri: str) -> Iterator[None]:
+    """Raise CliError, which names the object, where S3 answers in this block that it does not exist."""
+    from botocore.exceptions import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("404", "NoSuchKey"):
+            raise
+        raise CliError(f"{uri} does not exist any more.", "Restore it, or start the request again.") from error
 
 
 def saved_name(uri: str) -> str:

@@ -86,7 +86,8 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
     except Exception as error:
         raise CliError(
             f"The jobs and runs of the local cloud cannot be kept: {error}. It goes on running.",
-            "To stop it without them: cosmos-batch local down --discard",
+            "Correct that, and try again. To stop it and throw them away, with all that earlier clouds have left: "
+            "cosmos-batch local down --discard",
         ) from error
     note = f"\nIts jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
     return note + (f"\nIts runs are kept ({runs}): cosmos-batch runs list" if runs else "")

@@ -32,7 +32,7 @@ class KeptJobs:
         for job in recent_jobs(deployment, JobFilter()):
             execution, row = find_job(deployment, job.id)
             uris = [] if job.state not in FINAL else read_job_result(execution, row).file_uris
-            self.objects.keep(deployment.clients("s3"), uris)
+            self.objects.keep(deployment.clients("s3"), uris, missing_ok=True)
             kept = job.to_json()
             if job.state not in FINAL:
                 kept |= {"state": "CANCELLED", "waits_for": "", "error": _unfinished(job).model_dump(by_alias=True)}

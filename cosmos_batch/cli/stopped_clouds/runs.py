@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ class KeptRuns:
             keys = _keys(deployment, row.id)
             written = [S3Location(deployment.state_bucket, key).uri for key in keys]
             s3 = deployment.clients("s3")
-            self.objects.keep(s3, [*written, *_made_by_items(objects)])
-            self.objects.keep(s3, _inputs(objects), missing_ok=True)
+            self.objects.keep(s3, written)
+            self.objects.keep(s3, chain(_made_by_items(objects), _inputs(objects)), missing_ok=True)
             record = {
                 "run": _ended(row).model_dump(mode="json", by_alias=True),
                 "shards": [

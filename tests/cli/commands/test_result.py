@@ -145,6 +145,25 @@ def test_result_of_several_jobs_goes_on_after_a_failure(
     assert all(part in printed.err for part in (REFUSED.message, "running is still under way", "no job nothing"))
 
 
+@pytest.mark.parametrize("options", [[], ["--text"], ["--json"], ["--output", "saved/"]])
+def test_a_document_that_was_deleted_is_named_and_keeps_no_other_result_back(
+    options: list[str],
+    deployment: Deployment,
+    job: Job,
+    stepfunctions: FakeStepFunctions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_through(deployment, job, stepfunctions)
+    stepfunctions.put("refused", "FAILED", error="InvalidInput", cause=REFUSED.cause())
+    assert main(["result", job.job_id, "refused", *options]) == 1
+    captured = capsys.readouterr()
+    assert f"{job.document.key} does not exist any more.\nRestore it, or start the request again." in captured.err
+    assert REFUSED.message in captured.err + captured.out
+
+
 def test_the_answer_alone_is_printed(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,9 +127,22 @@ def test_jobs_of_a_stopped_local_cloud_are_not_listed_for_aws(
 
 
 def test_a_cloud_whose_jobs_cannot_be_kept_runs_on(
+    cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kept-jobs").write_text("a file where the folder should be")
+    assert main(["local", "down"]) == 1 and not cloud.stopped
+    printed = capsys.readouterr().err
+    assert "all that earlier clouds have left: cosmos-batch local down --discard" in printed
+    assert main(["local", "down", "--discard"]) == 0 and cloud.stopped
+
+
+def test_a_document_that_was_deleted_keeps_no_other_job_from_being_kept(
     cloud: Cloud, job: Job, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployment.clients("s3").delete_object(Bucket="assets", Key=job.document.key)
-    assert main(["local", "down"]) == 1 and not cloud.stopped
-    assert "--discard" in capsys.readouterr().err
-    assert main(["local", "down", "--discard"]) == 0 and cloud.stopped
+    assert main(["local", "down"]) == 0 and cloud.stopped
+    assert main(["status", "--json"]) == 0
+    captured = capsys.readouterr().out
+    assert job.job_id in captured and '"running"' in captured
+    assert main(["result", job.job_id]) == 1
+    assert f"s3://assets/{job.document.key} does not exist any more.\nRestore it" in capsys.readouterr().err
