@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +24,8 @@ _STATES_OF_WORKERS: dict[WorkerState, str] = {
     "READY": "waiting in the queue",
     "DRAINING": "waiting for the next worker",
 }
+# What a request asks for, and how: the fields of a request that `status` shows beside pipeline and input.
+_QUESTION = ("prompt", "promptUri", "systemPrompt", "parameters", "generation", "requestFile", "metadata", "deadline")
 # States of jobs without a row: those that are not planned yet, and those that were refused.
 _STATE_OF_EXECUTION = {"RUNNING": "PLANNED", "ABORTED": "CANCELLED", "TIMED_OUT": "FAILED"}
 
@@ -44,6 +46,7 @@ class JobSummary:
     document: str = ""
     waits_for: str = ""
     error: dict[str, Any] | None = None
+    request: dict[str, Any] = field(default_factory=dict)
 
     @property
     def reason(self) -> str:
@@ -115,9 +118,10 @@ def summarize(deployment: Deployment, job_id: str, failures: dict[str, str] | No
     submitted_at = execution.started_at.isoformat(timespec="seconds")
     error = _error(execution, row)
     state = _STATE_OF_EXECUTION.get(execution.status, execution.status)
+    request = {name: execution.request[name] for name in _QUESTION if execution.request.get(name)}
     if row is None:
         pipeline, file = (str(execution.request.get(name) or "") for name in ("pipeline", "input"))
-        return JobSummary(job_id, state, pipeline, file, submitted_at, {}, error=error)
+        return JobSummary(job_id, state, pipeline, file, submitted_at, {}, error=error, request=request)
     attempt = row.open_attempt
     return JobSummary(
         id=job_id,
@@ -133,6 +137,7 @@ def summarize(deployment: Deployment, job_id: str, failures: dict[str, str] | No
         document=row.document if row.state == "SUCCEEDED" else "",
         waits_for=waits_for_server(row) or _worker_failure(deployment, row, {} if failures is None else failures),
         error=error,
+        request=request,
     )
 
 

@@ -122,8 +122,10 @@ def _details(job: JobSummary) -> str:
     """Return all that is known of a job, a line for each thing."""
     stages = ", ".join(f"{name} {time[11:19]}" for name, time in job.stages.items())
     attempts = str(job.attempts) if job.attempts else ""
+    request = json.dumps(job.request, ensure_ascii=False) if job.request else ""
     fields = {
-        "state": _state(job), "pipeline": job.pipeline, "input": job.input, "submitted": f"{job.submitted_at[:19]} UTC",
+        "state": _state(job), "pipeline": job.pipeline, "input": job.input, "request": request,
+        "submitted": f"{job.submitted_at[:19]} UTC",
         "stages (UTC)": stages, "attempts": attempts, "worker": job.worker, "document": job.document,
         "waits for": job.waits_for, "error": job.reason if job.error else "",
     }  # fmt: skip

@@ -78,7 +78,7 @@ def kept_job_ended(job: JobSummary) -> WrongCall:
     succeeded = job.state == "SUCCEEDED"
     return WrongCall(
         f"{job.id} is a job of a local cloud that was stopped: it can only be read, with status and result.",
-        f"Its result: cosmos-batch result {job.id}" if succeeded else f"Start it again: {_command_again(job)}",
+        f"Its result: cosmos-batch result {job.id}" if succeeded else _start_again(job),
     )
 
 
@@ -86,13 +86,16 @@ def _unfinished(job: JobSummary) -> Error:
     return Error(
         code="Cancelled",
         message="The local cloud was stopped before the job had ended.",
-        remedy=f"Start it again: {_command_again(job)}",
+        remedy=_start_again(job),
     )
 
 
-def _command_again(job: JobSummary) -> str:
-    """Return the command that starts a job again. Its input is named as on this machine: the cloud's copy is gone."""
+def _start_again(job: JobSummary) -> str:
+    """Return how a job is started again. Its input is named as on this machine: the cloud's copy is gone."""
     file = shlex.quote(job.input.rpartition("/")[2])
     if is_generator(job.pipeline):
-        return f"cosmos-batch generate --submit {file if job.input else '--prompt TEXT'}"
-    return f"cosmos-batch submit {file if job.input else 'FILE'}"
+        command = f"cosmos-batch generate --submit {file if job.input else '--prompt TEXT'}"
+    else:
+        command = f"cosmos-batch submit {file if job.input else 'FILE'}"
+    options = f", with the prompt and options that `cosmos-batch status {job.id}` shows" if job.request else ""
+    return f"Start it again{options}: {command}"

@@ -43,6 +43,19 @@ def test_status_lists_rows_and_what_has_none(
     assert (second["id"], second["state"], second["pipeline"]) == ("refused", "FAILED", PIPELINE)
 
 
+def test_status_has_the_prompt_and_options_of_a_job(
+    job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = {"prompt": "何?", "parameters": {"fps": 2}}
+    request = {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4", "caller": "vams", **shown}
+    for name, status in ((job.job_id, "RUNNING"), ("refused", "FAILED")):
+        stepfunctions.put(name, status, input=json.dumps(request))
+        assert main(["status", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["request"] == shown
+        assert main(["status", name]) == 0
+        assert '  request       {"prompt": "何?", "parameters": {"fps": 2}}\n' in capsys.readouterr().out
+
+
 def test_status_says_that_there_is_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     assert "No job" in capsys.readouterr().out

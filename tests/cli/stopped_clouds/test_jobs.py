@@ -80,6 +80,20 @@ def test_the_command_that_starts_a_kept_job_again_fits_it(pipeline: str, file: s
     assert kept_job_ended(kept).remedy == f"Start it again: cosmos-batch {command}"
 
 
+def test_a_kept_job_that_asked_something_says_where_its_prompt_is(
+    cloud: Cloud, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4", "prompt": "何?", "parameters": {"fps": 2}}
+    stepfunctions.put("asks", "RUNNING", input=json.dumps(request))
+    assert main(["local", "down"]) == 0
+    assert main(["retry", "asks"]) == 2
+    printed = capsys.readouterr().err
+    shows = "with the prompt and options that `cosmos-batch status asks` shows: cosmos-batch submit clip.mp4"
+    assert f"Start it again, {shows}\n" in printed
+    assert main(["status", "asks"]) == 0
+    assert '{"prompt": "何?", "parameters": {"fps": 2}}' in capsys.readouterr().out
+
+
 def test_kept_jobs_are_selected_by_times_of_any_time_zone(
     cloud: Cloud, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
