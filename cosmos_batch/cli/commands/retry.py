@@ -20,6 +20,7 @@ from cosmos_batch.state import FINAL
 @json_option("id, and retries, the id of the job that is started again")
 def command(ids: tuple[str, ...], as_json: bool) -> int:
     """Start the same requests again, and print the new jobs' ids. All are checked before the first is started."""
+    ids = tuple(dict.fromkeys(ids))  # a job that is named twice is started again once
     deployment = find_with_jobs(ids)
     requests = []
     for job_id in ids:

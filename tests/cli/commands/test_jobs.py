@@ -68,6 +68,12 @@ def test_retry_starts_the_same_request_without_its_deadline(
     assert capsys.readouterr().out == f"{started['name']}\n" and started["name"] != "refused"
 
 
+def test_retry_starts_a_job_that_is_named_twice_once(stepfunctions: FakeStepFunctions) -> None:
+    stepfunctions.put("refused", "FAILED")
+    assert main(["retry", "refused", "refused"]) == 0
+    assert len(stepfunctions.started) == 1
+
+
 @pytest.mark.parametrize(("status", "exit_status"), [("SUCCEEDED", 2), ("RUNNING", 3)])
 def test_retry_refuses_what_has_succeeded_or_runs(
     status: str, exit_status: int, stepfunctions: FakeStepFunctions
