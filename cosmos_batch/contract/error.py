@@ -2,6 +2,7 @@
 
 import reprlib
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Literal, Self
 
@@ -65,6 +66,20 @@ class Failure(Exception):  # noqa: N818 - it carries an Error and is none
     def of(cls, error: Error) -> Self:
         """Return an exception that carries an existing error."""
         return cls(error.code, error.message, error.remedy, error.retryable)
+
+
+def too_late(deadline: datetime | None = None) -> Error:
+    """Return the error of a request whose deadline, if it is known, passed before it was done.
+
+    It may be retried: `cosmos-batch retry` and a later run ask the same without this deadline.
+    """
+    moment = "" if deadline is None else f" ({deadline:%Y-%m-%d %H:%M:%S %Z})"
+    return Error(
+        code="TimedOut",
+        message=f"The deadline of the request{moment} passed before it was done.",
+        remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
+        retryable=True,
+    )
 
 
 def explain(error: ValidationError, known: Collection[str] = ()) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cosmos_batch.catalogue.pipelines import pipeline_named
-from cosmos_batch.contract.error import Failure, explain, field_names
+from cosmos_batch.contract.error import Failure, explain, field_names, too_late
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
@@ -90,8 +90,4 @@ def settle_deadline(request: Request, started_at: datetime, default_seconds: int
 def refuse_passed_deadline(deadline: datetime) -> None:
     """Raise Failure (TimedOut) if the deadline has passed."""
     if deadline <= datetime.now(deadline.tzinfo):
-        raise Failure(
-            "TimedOut",
-            f"The deadline, {deadline.isoformat()}, has passed.",
-            "Start again with a later deadline, or with none.",
-        )
+        raise Failure.of(too_late(deadline))

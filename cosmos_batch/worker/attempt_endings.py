@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Error, Failure, too_late
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.state import ItemFacts, JobRow, Jobs, Waiting
 from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
@@ -22,7 +22,7 @@ from cosmos_batch.worker.commit import Committer, not_stored
 from cosmos_batch.worker.costs import facts_of
 from cosmos_batch.worker.inference import TaskGoneError
 from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt
-from cosmos_batch.worker.job_limits import server_timed_out, too_late
+from cosmos_batch.worker.job_limits import server_timed_out
 from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Queue
 from cosmos_batch.worker.resident_model import ResidentModel
@@ -172,7 +172,7 @@ class AttemptEndings:
         """Drop the work on a job that nobody waits for any more, or fail an item whose deadline has passed."""
         deadline = await asyncio.to_thread(self.callers.deadline, attempt.job)
         if attempt.delivery.task_token is None and deadline <= datetime.now(UTC):
-            await self.conclude_failed(attempt, too_late(attempt.job))
+            await self.conclude_failed(attempt, too_late(attempt.job.deadline))
             return AttemptEnd.FAILED
         log.info("nobody waits for it: the work is dropped", extra={"jobId": attempt.job.job_id})
         await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, too_late
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.settings import MAX_RECEIPTS
 from cosmos_batch.engines.errors import CRASH_REMEDY
@@ -15,7 +15,7 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
     """Return the error of a job that must not run any more because a limit is reached; None if it may run."""
     job = delivery.job
     if job.deadline <= datetime.now(UTC):
-        return server_timed_out(job, row.waiting.reason) if row.waiting is not None else too_late(job)
+        return server_timed_out(job, row.waiting.reason) if row.waiting is not None else too_late(job.deadline)
     if row.attempts >= environment.worker.max_attempts:
         last = row.last_error
         remedy = last.remedy if last is not None else CRASH_REMEDY
@@ -37,25 +37,14 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
 
 def server_timed_out(job: Job, reason: str) -> Error:
     """Return the error of a job whose deadline passes while a remote server is busy or away."""
+    deadline = f"{job.deadline:%Y-%m-%d %H:%M:%S %Z}"
+    message = f"The deadline of the request ({deadline}) passed while the job waited for a server: {reason}"
     return Error(
         code="TimedOut",
-        message=f"{_deadline(job)} passed while the job waited for a server: {reason}"[:MESSAGE_LIMIT],
+        message=message[:MESSAGE_LIMIT],
         remedy="See to it that the server is there and has room, and ask again.",
         retryable=True,
     )
-
-
-def too_late(job: Job) -> Error:
-    """Return the error of a job whose deadline has passed before it was done."""
-    return Error(
-        code="TimedOut",
-        message=f"{_deadline(job)} passed before it was done.",
-        remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
-    )
-
-
-def _deadline(job: Job) -> str:
-    return f"The deadline of the request ({job.deadline:%Y-%m-%d %H:%M:%S %Z})"
 
 
 def timed_out(job: Job, environment: WorkerEnvironment) -> Error:

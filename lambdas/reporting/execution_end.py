@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from cosmos_batch.contract.error import MESSAGE_LIMIT, Error
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, too_late
 from cosmos_batch.contract.job import SQS_FAILED, SQS_UNREACHABLE
 from cosmos_batch.contract.result import Result
 
@@ -60,12 +60,7 @@ def error_of(name: str | None, cause: str | None) -> Error:
     `errorMessage` where a Lambda function raised Failure. Any other cause is quoted in an Error of code `Internal`.
     """
     if name in _TIMEOUTS:
-        return Error(
-            code="TimedOut",
-            message="The deadline passed before the job was done.",
-            remedy="Start it again, with a later deadline if the queue is long.",
-            retryable=True,
-        )
+        return too_late()
     if name == "Aborted":
         cancelled = _parse_error(cause)  # `cosmos-batch cancel` gives our own error as the cause
         if cancelled is not None and cancelled.code == "Cancelled":

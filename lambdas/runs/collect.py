@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import Error, too_late
+from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result, Usage
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS
 from cosmos_batch.contract.runs import ITEM_CANCELLED, PlannedItem, ResultLine
@@ -39,13 +40,6 @@ NOT_ENDED = Error(
     code="Internal",
     message="The item's shard ended before the item did.",
     remedy="Retry what failed; if it happens again, see the log of the run's execution.",
-    retryable=True,
-)
-
-TOO_LATE = Error(
-    code="TimedOut",
-    message="The deadline passed before the item was done.",
-    remedy="Ask again with a later deadline; see the workers of its pipeline with `cosmos-batch status`.",
     retryable=True,
 )
 
@@ -179,8 +173,7 @@ class Collector:
         }
         end = None if row is None else self._end_in(row, index)
         if end is None or end.result is None:
-            is_late = item.job is not None and item.job.deadline <= datetime.now(UTC)
-            return ResultLine(**line, error=item.error or (TOO_LATE if is_late else NOT_ENDED))
+            return ResultLine(**line, error=item.error or _why_not_ended(item.job))
         counted = end_of(end, self._watcher(index))
         line |= {
             "seconds": _seconds(end),
@@ -246,6 +239,12 @@ def facts_of(lines: list[ResultLine]) -> ShardFacts:
 def unfinished(run: str, runs: Runs) -> Iterator[ShardRow]:
     """Yield the shards of a run that have not ended, unless none of their items has."""
     return (row for row in runs.shards(run) if row.state != "ENDED" and (row.state != "SKIPPED" or row.done))
+
+
+def _why_not_ended(job: Job | None) -> Error:
+    if job is not None and job.deadline <= datetime.now(UTC):
+        return too_late(job.deadline)
+    return NOT_ENDED
 
 
 def _seconds(row: JobEnd) -> float | None:

@@ -108,7 +108,7 @@ class ItemPlanner:
                 passed.error.code,
                 f"{passed.error.message} The item had not been sent to a worker by then.",
                 f"`cosmos-batch runs retry {self._run.id} --failed` asks it again, without this deadline.",
-                retryable=True,
+                passed.error.retryable,
             ) from passed
         return deadline
 

@@ -17,7 +17,7 @@ from cosmos_batch.contract.environment import (
     ScaleEnvironment,
     WorkerEnvironment,
 )
-from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, explain
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, explain, too_late
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import JobMessage
 from cosmos_batch.contract.parameters import Parameters
@@ -196,3 +196,10 @@ def test_messages_of_earlier_versions_are_read() -> None:
     """A queue may hold jobs that an older `plan` wrote."""
     parameters = Parameters.model_validate_json('{"maxTokens": 9, "seed": null, "fps": null}')
     assert (parameters.max_tokens, parameters.long_video, parameters.json_schema) == (9, "sampleDown", None)
+
+
+def test_a_deadline_that_has_passed_may_be_tried_again_with_another() -> None:
+    error = too_late(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert (error.code, error.retryable) == ("TimedOut", True)
+    assert "(2026-01-02 03:04:05 UTC)" in error.message and "later deadline" in error.remedy
+    assert too_late() == error.model_copy(update={"message": error.message.replace(" (2026-01-02 03:04:05 UTC)", "")})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.contract.error import too_late
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.state import JobRow, Watcher
@@ -132,8 +133,7 @@ def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: W
     bench.send_item(bench.job("item-a", prompt=never, create=False, deadline=soon), Watcher("r", "00000", 0))
     bench.worker().run()
     result = row(bench, "item-a").result
-    assert result is not None and result.error is not None
-    assert result.error.code == "TimedOut"
+    assert result is not None and result.error == too_late(soon)
     assert bench.shard("r").failed == 1
 
 

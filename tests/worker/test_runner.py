@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import Error, too_late
 from cosmos_batch.contract.job import Job, JobMessage
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Attempt
@@ -149,12 +149,12 @@ def test_a_job_that_was_closed_without_a_report_is_reported(bench: WorkerFixture
 
 
 def test_a_job_past_its_deadline_fails_without_inference(bench: WorkerFixture) -> None:
-    bench.send(bench.job(deadline=datetime.now(UTC) - timedelta(seconds=1)))
+    job = bench.job(deadline=datetime.now(UTC) - timedelta(seconds=1))
+    bench.send(job)
     engine = Counting()
     bench.worker(engine=engine).run()
     [call] = bench.stepfunctions.calls_of("failure")
-    assert call["error"] == "TimedOut"
-    assert json.loads(call["cause"])["remedy"]
+    assert Error.model_validate_json(call["cause"]) == too_late(job.deadline)
     assert engine.most == 0
 
 

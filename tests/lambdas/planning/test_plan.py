@@ -11,7 +11,7 @@ import pytest
 from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT, PROMPT_INLINE_LIMIT, PROMPT_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT
 from cosmos_batch.contract.environment import NUDGE_SECONDS, PlanEnvironment
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Error, Failure, too_late
 from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
@@ -266,7 +266,7 @@ def test_an_older_version_can_be_asked_for(cloud: Cloud) -> None:
 
 def test_a_deadline_in_the_past_has_timed_out(cloud: Cloud) -> None:
     cloud.put(KEY)
-    assert refused(deadline="2020-01-01T00:00:00Z").code == "TimedOut"
+    assert refused(deadline="2020-01-01T00:00:00Z") == too_late(datetime(2020, 1, 1, tzinfo=UTC))
 
 
 def test_a_deadline_that_is_later_than_its_queue_keeps_the_job_is_refused(cloud: Cloud) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.environment import ReportEnvironment
-from cosmos_batch.contract.error import Error, Failure
+from cosmos_batch.contract.error import Error, Failure, too_late
 from cosmos_batch.contract.result import Output, Result
 from cosmos_batch.state import Attempt, Callbacks, ConditionFailed, Jobs, Waiting
 from lambdas.handlers.report import handler
@@ -103,7 +103,7 @@ def test_a_stopped_execution_is_reported_too(cloud: Cloud, jobs: Jobs, shape: st
 
 @pytest.mark.parametrize("name", ["States.Timeout", "States.HeartbeatTimeout"])
 def test_a_wait_until_the_deadline_has_timed_out(cloud: Cloud, jobs: Jobs, name: str) -> None:
-    assert failed(name, None)["error"] == "TimedOut"
+    assert Error.model_validate_json(failed(name, None)["cause"]) == too_late()
 
 
 def test_the_error_in_a_lambdas_envelope_is_found(cloud: Cloud) -> None:
