@@ -88,3 +88,26 @@ def test_a_selection_of_all_but_one_is_kept_while_an_item_is_open(
     [started] = stepfunctions.started
     assert [item.id for item in stored_run(deployment, started["name"]).items_of("00000")] == ["second"]
     assert not complaints
+
+
+@needs_chromium
+def test_the_page_says_that_runs_with_several_items_about_one_file_are_compared_by_their_ids(
+    deployment: Deployment,
+) -> None:
+    lines = [answered(item, input="s3://assets/clip.mp4") for item in ("first", "second")]
+    for run in ("monday", "tuesday"):
+        put_run(deployment.clients("s3"), run, [lines])
+        put_row(deployment, run, items=2)
+    complaints: list[str] = []
+    console = console_of_runs(RunDeployments(deployment), "")
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+        page.get_by_role("heading", name="Runs").wait_for()
+        page.evaluate("location.hash = '#/compare/monday/tuesday'")
+        expect(page.get_by_role("status").filter(has_text="agree")).to_have_text("100.0 % agree. 2 same")
+        keys = page.get_by_role("button", name="Items belong together")
+        expect(keys).to_contain_text("By the ids of items")
+        keys.click()
+        page.locator("[data-value='input']").click()
+        expect(page.get_by_text("Several items of a run are about s3://assets/clip.mp4.")).to_be_visible()
+    # That the files are ambiguous is refused, which Chromium names as an error.
+    assert not [complaint for complaint in complaints if "409" not in complaint]

@@ -17,7 +17,11 @@ interface ComparePageProps {
 
 // Two runs side by side: how many answers agree, and those that differ.
 export function ComparePage({ first, second, onTitle }: ComparePageProps) {
-  const [by, setBy] = useState<string | null>(null);
+  // How items belong together, once the person has chosen it. Before, it is by files, or by ids with a run where several
+  // items are about one file.
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [ambiguous, setAmbiguous] = useState("");
+  const by = chosen ?? (ambiguous === second ? BY_IDS : BY_FILES);
   const runs = usePolled<RunList>(
     "runs",
     () => ask("/api/runs?limit=200"),
@@ -43,20 +47,29 @@ export function ComparePage({ first, second, onTitle }: ComparePageProps) {
         <Select
           ariaLabel="Items belong together"
           expandToViewport
-          selectedOption={KEYS.find((one) => one.value === (by ?? BY_FILES)) ?? null}
+          selectedOption={KEYS.find((one) => one.value === by) ?? null}
           options={KEYS}
-          onChange={({ detail }) => setBy(detail.selectedOption.value ?? null)}
+          onChange={({ detail }) => setChosen(detail.selectedOption.value ?? null)}
         />
       </div>
-      {second && <Compared key={`${second} ${by}`} first={first} second={second} by={by} />}
+      {second && (
+        <Compared
+          key={`${second} ${by}`}
+          first={first}
+          second={second}
+          by={by}
+          onError={chosen === null && by === BY_FILES ? () => setAmbiguous(second) : undefined}
+        />
+      )}
     </div>
   );
 }
 
 const BY_FILES = "input";
+const BY_IDS = "id";
 const KEYS = [
   { value: BY_FILES, label: "By files and variants" },
-  { value: "id", label: "By the ids of items" },
+  { value: BY_IDS, label: "By the ids of items" },
 ];
 
 // Changes that are no differences.
@@ -65,20 +78,23 @@ const ALIKE = ["same", "fails in both"];
 interface ComparedProps {
   first: string;
   second: string;
-  // How items belong together. Null: by files, or by ids where several items are about one file.
-  by: string | null;
+  by: string;
+  // What to do instead of showing why the runs cannot be compared in this way.
+  onError: (() => void) | undefined;
 }
 
-function Compared({ first, second, by }: ComparedProps) {
-  const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}`;
-  const compare = () => ask<ComparedRuns>(`${url}?by=${by ?? BY_FILES}`);
-  const { value, error } = usePolled(
-    `${url} ${by}`,
-    () => (by === null ? compare().catch(() => ask<ComparedRuns>(`${url}?by=id`)) : compare()),
+function Compared({ first, second, by, onError }: ComparedProps) {
+  const url = `/api/runs/${encodeURIComponent(first)}/compared/${encodeURIComponent(second)}?by=${by}`;
+  const { value, error } = usePolled<ComparedRuns>(
+    url,
+    () => ask(url),
     () => null,
   );
   const table = useRef<HTMLTableElement>(null);
-  if (error) return <Alert type="error">{error}</Alert>;
+  useEffect(() => {
+    if (error) onError?.();
+  }, [error, onError]);
+  if (error && !onError) return <Alert type="error">{error}</Alert>;
   if (!value) return <Waiting />;
   const differences = Object.entries(value.counts).reduce((sum, [change, number]) => sum + (ALIKE.includes(change) ? 0 : number), 0);
   return (
