@@ -127,7 +127,7 @@ def test_documents_are_filtered_by_all_that_they_have(visit: Visit, tmp_path: Pa
         data=[{"bbox_2d": [0, 0, 9, 9], "label": "dog", "score": 0.9}],
         timings={"generate": 2.0},
     )
-    write_answer(tmp_path / "2.json", inputFile="b.mp4", model="other/model", data={"score": 0.2})
+    write_answer(tmp_path / "2.json", inputFile="b.mp4", model="other/model", data={"score": -0.2})
     write_failure(tmp_path / "3.json", "TimedOut", "It took too long.", "c.mp4")
     write_failure(tmp_path / "4.json", "InvalidInput", "It is damaged.", "d.mp4")
     page = visit(tmp_path)
@@ -148,6 +148,7 @@ def test_documents_are_filtered_by_all_that_they_have(visit: Visit, tmp_path: Pa
         ("Seconds, at most", "3", "a.mp4"),
         ("Score, at least", "0.5", "a.mp4"),
         ("Score, at most", "0.5", "b.mp4"),
+        ("Score, at most", "-0.1", "b.mp4"),
     ):
         page.get_by_label(label).fill(number)
         expect(names).to_have_text([name])

@@ -58,12 +58,14 @@ export const Filters = memo(function Filters({ query, state, onChange }: Filters
       <Limit
         label="Seconds, at least"
         placeholder="≥ seconds"
+        least={0}
         value={query.minSeconds}
         onChange={(minSeconds) => onChange({ ...query, minSeconds })}
       />
       <Limit
         label="Seconds, at most"
         placeholder="≤ seconds"
+        least={0}
         value={query.maxSeconds}
         onChange={(maxSeconds) => onChange({ ...query, maxSeconds })}
       />
@@ -72,12 +74,14 @@ export const Filters = memo(function Filters({ query, state, onChange }: Filters
           <Limit
             label="Score, at least"
             placeholder="≥ score"
+            least={-Infinity}
             value={query.minScore}
             onChange={(minScore) => onChange({ ...query, minScore })}
           />
           <Limit
             label="Score, at most"
             placeholder="≤ score"
+            least={-Infinity}
             value={query.maxScore}
             onChange={(maxScore) => onChange({ ...query, maxScore })}
           />
@@ -128,18 +132,20 @@ function Search({ value, onChange }: { value: string; onChange: (value: string) 
 interface LimitProps {
   label: string;
   placeholder: string;
+  // Smaller numbers are ignored.
+  least: number;
   value: number | null;
   onChange: (value: number | null) => void;
 }
 
 // A number that values must reach, or must not exceed.
-function Limit({ label, placeholder, value, onChange }: LimitProps) {
+function Limit({ label, placeholder, least, value, onChange }: LimitProps) {
   const [typed, setTyped] = useState(value === null ? "" : String(value));
   const change = (text: string) => {
     setTyped(text);
     const number = Number(text);
     if (!text.trim()) onChange(null);
-    else if (Number.isFinite(number) && number >= 0) onChange(number);
+    else if (Number.isFinite(number) && number >= least) onChange(number);
   };
   return (
     <div>
