@@ -298,6 +298,7 @@ def _filled_in(terminal: Terminal, example: str) -> str:
         if " resume " in example:
             cancelled = terminal.run(UNTIL)
             terminal.types(f"cosmos-batch runs cancel {cancelled}")
+            terminal.types(f"cosmos-batch runs watch {cancelled}", status=1)
             if "--watch" in example:
                 terminal.let_go()
             return cancelled

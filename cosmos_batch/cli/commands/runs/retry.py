@@ -25,7 +25,7 @@ from cosmos_batch.contract.error import ErrorCode
     ],
 )
 @click.argument("run", metavar="RUN")
-@option("--failed", is_flag=True, help="Ask again everything that has no answer.")
+@option("--failed", is_flag=True, help="Ask again all that failed, or was cancelled while it was under way.")
 @option("--code", "codes", metavar="CODE", type=click.Choice(get_args(ErrorCode)), multiple=True,
         help="Ask again what failed with this code, such as TimedOut. May be given again.")  # fmt: skip
 @option(
