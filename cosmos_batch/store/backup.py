@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ _MISSING = {"404", "NoSuchKey"}
 class Backup:
     """The backups of all models in one bucket. Every method may raise one of `FAULTS`.
 
-    Reads are repeated for as long as a `RetryBudget` allows. Callers that write or drop hold the model's lock.
+    Requests are repeated for as long as a `RetryBudget` allows. Callers that write or drop hold the model's lock.
 
     The role needs `s3:ListBucket` on the bucket, and `s3:GetObject`, `s3:PutObject` and `s3:DeleteObject` on
     `models/*`. A killed upload leaves parts of a multipart upload, which the bucket's lifecycle rule deletes.
@@ -63,22 +64,28 @@ class Backup:
 
     def upload(self, directory: Path, manifest: ModelManifest, on_progress: ByteProgress = silent) -> None:
         """Copy a published model to S3. The manifest comes last, so an incomplete backup has none."""
-        prefix = _prefix(manifest.model, manifest.commit)
-        count = counter(manifest.size, on_progress)
+        prefix, retries, done = _prefix(manifest.model, manifest.commit), RetryBudget(), 0
+
+        def upload(name: str) -> None:
+            # A counter of its own: what an earlier try has sent does not count.
+            count = counter(manifest.size, on_progress, done)
+            self._s3.upload_file(str(directory / name), self._bucket, prefix + name, Callback=count)
+
         for file in manifest.files:
-            self._s3.upload_file(str(directory / file.name), self._bucket, prefix + file.name, Callback=count)
+            retries.call(partial(upload, file.name))
+            done += file.size
         body = manifest.model_dump_json(indent=2).encode()
-        self._s3.put_object(Bucket=self._bucket, Key=prefix + MANIFEST, Body=body, ContentType="application/json")
+        published = {"Key": prefix + MANIFEST, "Body": body, "ContentType": "application/json"}
+        retries.call(lambda: self._s3.put_object(Bucket=self._bucket, **published))
 
     def drop(self, model: str, commit: str) -> None:
         """Delete one backup, complete or not."""
         prefix = _prefix(model, commit)
         logger.info("dropping the backup s3://%s/%s", self._bucket, prefix)
         # The manifest goes first: without it the backup is not used, even if the other deletions fail.
-        self._s3.delete_object(Bucket=self._bucket, Key=prefix + MANIFEST)
-        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
-            if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
-                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+        retries = RetryBudget()
+        retries.call(lambda: self._s3.delete_object(Bucket=self._bucket, Key=prefix + MANIFEST))
+        retries.call(lambda: self._delete_all(prefix))
 
     def drop_until(self, model: str, moment: datetime, commits: Collection[str] | None = None) -> None:
         """Delete the model's backups that were published at or before `moment`, and incomplete ones.
@@ -91,6 +98,11 @@ class Backup:
             manifest = self.manifest(model, commit)
             if manifest is None or manifest.published_at <= moment:
                 self.drop(model, commit)
+
+    def _delete_all(self, prefix: str) -> None:
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
+            if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
+                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
 
     def _commits(self, model: str) -> list[str]:
         prefixes = RetryBudget().call(lambda: self._list_prefixes(_prefix(model)))

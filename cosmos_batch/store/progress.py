@@ -17,9 +17,9 @@ def silent(_done: int, _total: int) -> None:
     """Ignore the progress."""
 
 
-def counter(total: int, on_progress: ByteProgress) -> Callable[[int], None]:
-    """Return a thread-safe function that adds up the bytes it is called with, and reports each sum."""
-    lock, done = threading.Lock(), 0
+def counter(total: int, on_progress: ByteProgress, done: int = 0) -> Callable[[int], None]:
+    """Return a thread-safe function that adds the bytes it is called with to those `done`, and reports each sum."""
+    lock = threading.Lock()
 
     def count(more: int) -> None:
         nonlocal done

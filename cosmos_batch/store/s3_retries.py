@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from boto3.exceptions import Boto3Error
+from boto3.exceptions import Boto3Error, S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from s3transfer import exceptions as transfers
@@ -77,6 +77,8 @@ class RetryBudget:
 
 def may_succeed_later(error: Exception) -> bool:
     """Return whether the same request may succeed later: the network or the service failed, but did not refuse it."""
+    if isinstance(error, S3UploadFailedError) and isinstance(error.__context__, ClientError):
+        error = error.__context__  # `upload_file` raises its own error for an answer of S3
     if not isinstance(error, ClientError):
         return True
     status, code = _status_and_code(error.response)
