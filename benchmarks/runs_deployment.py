@@ -97,7 +97,7 @@ class RunsApp:
 
     def done(self, run: str) -> int:
         """Return how many items of a run have ended."""
-        return sum(shard.done for shard in Runs(self.app.table).shards(run))
+        return sum(shard.done for shard in Runs(self.app.table).shards.of_run(run))
 
     def objects(self, run: str) -> StoredRun:
         return StoredRun(self.app.client("s3"), self.app.outputs["StateBucketName"], run)

@@ -82,7 +82,8 @@ class Killer:
         runs = Runs(self.runs_app.app.table)
         row = runs.get(RUN)
         at_work = any(
-            shard.state == "FEEDING" or (shard.state == "RUNNING" and shard.complete) for shard in runs.shards(RUN)
+            shard.state == "FEEDING" or (shard.state == "RUNNING" and shard.complete)
+            for shard in runs.shards.of_run(RUN)
         )
         return at_work or (row is not None and row.ended_at is not None)
 

@@ -17,6 +17,7 @@ from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher, token_id
 from cosmos_batch.state.runs import Runs
+from cosmos_batch.state.shards import Shards
 from cosmos_batch.state.shortages import Shortage, Shortages
 from cosmos_batch.state.staged_documents import StagedDocuments
 from cosmos_batch.state.table import ConditionFailed, Table
@@ -49,6 +50,7 @@ __all__ = [
     "Runs",
     "ShardFacts",
     "ShardRow",
+    "Shards",
     "Shortage",
     "Shortages",
     "StagedDocuments",

@@ -5,9 +5,8 @@
 
 from pydantic import Field
 
+from cosmos_batch.state.run_rows import RUN_KEEP_SECONDS, run_pk
 from cosmos_batch.state.table import Table, TableRow, expires_at
-
-KEEP_SECONDS = 365 * 86_400  # they are kept as long as the run's own row
 
 
 class FedItems(TableRow):
@@ -35,16 +34,16 @@ class RunFeeding:
 
     def get(self, run: str, pipeline: str) -> FedItems:
         """Return what a run has fed to a pipeline; zeros if that is nothing yet."""
-        return FedItems.model_validate(self._table.get(f"run#{run}", f"fed#{pipeline}") or {})
+        return FedItems.model_validate(self._table.get(run_pk(run), f"fed#{pipeline}") or {})
 
     def add_ended(self, run: str, pipeline: str, jobs: int, gpu_seconds: float) -> None:
         """Count the jobs of a shard that has ended, as far as they have taken GPU time."""
         values = {"jobs": jobs, "seconds": gpu_seconds}
-        self._table.update(f"run#{run}", f"fed#{pipeline}", "ADD #endedJobs :jobs, #gpuSeconds :seconds", values)
+        self._table.update(run_pk(run), f"fed#{pipeline}", "ADD #endedJobs :jobs, #gpuSeconds :seconds", values)
 
     def add(self, run: str, pipeline: str, items: int, needed: int) -> None:
         """Count a shard that is fed for the first time; negative numbers take back one that is to be fed again."""
-        values = {"items": items, "needed": needed, "later": expires_at(KEEP_SECONDS)}
+        values = {"items": items, "needed": needed, "later": expires_at(RUN_KEEP_SECONDS)}
         self._table.update(
-            f"run#{run}", f"fed#{pipeline}", "SET #expiresAt = :later ADD #items :items, #needed :needed", values
+            run_pk(run), f"fed#{pipeline}", "SET #expiresAt = :later ADD #items :items, #needed :needed", values
         )

@@ -15,7 +15,7 @@ def count_item(row: JobRow, runs: Runs) -> list[ShardRow]:
     """
     complete = []
     for watcher in sorted(map(Watcher.parse, row.watchers)):
-        shard = runs.count(watcher.run, watcher.shard, {watcher.item: end_of(row, watcher)})
+        shard = runs.shards.count(watcher.run, watcher.shard, {watcher.item: end_of(row, watcher)})
         if shard is not None and shard.complete and shard.is_awaited:
             complete.append(shard)
     return complete

@@ -11,6 +11,9 @@ from pydantic import Field
 from cosmos_batch.contract.runs import RunState
 from cosmos_batch.state.table import TableRow
 
+RUN_KEEP_SECONDS = 365 * 86_400
+"""How long the rows of a run, of its shards and of what was fed of it are kept."""
+
 ShardState = Literal["FEEDING", "RUNNING", "ENDED", "SKIPPED"]
 """FEEDING: some of its items may not be in the queue yet. RUNNING: all are. SKIPPED: nobody waits for it, because the
 run was held or cancelled before all of its items had ended."""
@@ -114,6 +117,11 @@ class ShardRow(TableRow):
     def done(self) -> int:
         """Return the number of items that have ended."""
         return self.succeeded + self.failed + self.cancelled
+
+
+def run_pk(run: str) -> str:
+    """Return the partition key of the rows of a run and of its shards."""
+    return f"run#{run}"
 
 
 def token_id(task_token: str) -> str:

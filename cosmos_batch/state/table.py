@@ -10,8 +10,8 @@
 | `group#<group id>` | `group` | run of one job or several that callbacks wait for: `groups` |
 | `output#<bucket>/<key>` | `output` | reserved final key: `reserved_keys` |
 | `run#<run id>` | `run` | run over many files: `runs` |
-| `run#<run id>` | `shard#<shard>` | part of a run that was fed to its queue: `runs` |
-| `run#<run id>` | `token#<shard>#<token id>` | task token that waits for a shard: `runs` |
+| `run#<run id>` | `shard#<shard>` | part of a run that was fed to its queue: `shards` |
+| `run#<run id>` | `token#<shard>#<token id>` | task token that waits for a shard: `shards` |
 | `run#<run id>` | `fed#<pipeline>` | run and pipeline, what was fed: `fed_items` |
 | `feeding` | `turns` | table, when shards are fed: `feed_turns` |
 | `runs` | `<start>#<run id>` | run, to list them by time: `runs` |

@@ -96,19 +96,19 @@ class Callers:
             return
         for shard in count_item(row, self._runs):
             log.info("the last item of its shard", extra={"jobId": row.job_id, "run": shard.run, "shard": shard.shard})
-            for token in self._runs.tokens(shard):
+            for token in self._runs.shards.tokens(shard):
                 self._task_tokens.shard_done(token, shard.run, shard.shard)
 
     def plan_again(self, row: JobRow, reason: str) -> None:
         """Have the shards that wait for an item fed again, by which the item is planned for what is deployed now."""
         waiting = {(watcher.run, watcher.shard) for watcher in map(Watcher.parse, row.watchers)}
         for run, shard in sorted(waiting):
-            shard_row = self._runs.shard(run, shard)
+            shard_row = self._runs.shards.get(run, shard)
             if shard_row is None:
                 continue
-            for token in self._runs.tokens(shard_row):
+            for token in self._runs.shards.tokens(shard_row):
                 self._task_tokens.plan_again(row.job_id, token, reason)
-            self._runs.forget_tokens(shard_row)
+            self._runs.shards.forget_tokens(shard_row)
 
     def cancel(self, delivery: Delivery) -> bool:
         """Close an item's job that no run waits for. Returns False if another run has come to wait for it."""

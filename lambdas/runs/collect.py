@@ -54,7 +54,7 @@ def collect_shard(
     `execution_arn` is the execution whose end collects the shard: where a later one feeds the run, that one will.
     """
     runs = Runs(table)
-    row, run_row = runs.shard(run, shard), runs.get(run)
+    row, run_row = runs.shards.get(run, shard), runs.get(run)
     if run_row is None or execution_arn not in (None, run_row.execution_arn):
         return False
     if row is None or (row.state == "SKIPPED" and not row.done):
@@ -145,7 +145,7 @@ class Collector:
                 ends[index] = ItemEnd("cancelled" if reason.code == "Cancelled" else "failed")
                 items[index] = items[index].model_copy(update={"job": None, "error": items[index].error or reason})
                 rows[index] = None
-        return self._runs.count(self._row.run, self._row.shard, ends)
+        return self._runs.shards.count(self._row.run, self._row.shard, ends)
 
     def _watcher(self, index: int) -> Watcher:
         return Watcher(self._row.run, self._row.shard, index)
@@ -238,7 +238,7 @@ def facts_of(lines: list[ResultLine]) -> ShardFacts:
 
 def unfinished(run: str, runs: Runs) -> Iterator[ShardRow]:
     """Yield the shards of a run that have not ended, unless none of their items has."""
-    return (row for row in runs.shards(run) if row.state != "ENDED" and (row.state != "SKIPPED" or row.done))
+    return (row for row in runs.shards.of_run(run) if row.state != "ENDED" and (row.state != "SKIPPED" or row.done))
 
 
 def _why_not_ended(job: Job | None) -> Error:

@@ -94,7 +94,7 @@ class Feeder:
         if not self._reserve(run, earlier, begun, price):
             self._pass()
             return
-        row = self._runs.feed(self.ref, self.token, round(self.ref.items * price, 9))
+        row = self._runs.shards.feed(self.ref, self.token, round(self.ref.items * price, 9))
         if row.state == "ENDED":
             self._runs.settle(self.ref.run, self.ref.shard, 0.0)
             self._pass()
@@ -111,7 +111,7 @@ class Feeder:
         run = self._runs.get(self.ref.run)
         assert run is not None, "`prepare_run` writes the row"
         run = self._runs.add_reservations(run)
-        shard = self._reopened(run, self._runs.shard(self.ref.run, self.ref.shard))
+        shard = self._reopened(run, self._runs.shards.get(self.ref.run, self.ref.shard))
         over = run.stops or (shard is not None and shard.state == "ENDED")
         if over or not self._may_go_on(run, shard is not None and shard.in_flight):
             return None
@@ -122,7 +122,7 @@ class Feeder:
         ended_before = row is not None and row.state == "ENDED" and row.planned_by != self.execution.name
         if row is None or not ended_before or not row.cancelled or run.stops:
             return row
-        return self._runs.reopen(row)
+        return self._runs.shards.reopen(row)
 
     def _may_go_on(self, run: RunRow, begun: bool) -> bool:
         """Return whether the shard may be fed now; if no job of its pipeline can be done, hold the run."""
@@ -212,7 +212,7 @@ class Feeder:
             nudge_for_work(self.environment.nudge_queue_url, self.ref.pipeline)
         if any(isinstance(outcome, FullJob) for outcome in watched):
             own = {"token_ids": {token_id(self.token)}, "task_tokens": set()}
-            self._runs.forget_tokens(row.model_copy(update=own))
+            self._runs.shards.forget_tokens(row.model_copy(update=own))
             self._call_again("So many items ask the same that some must wait until it is answered.")
             return
         self._note_fed(ends, len(items) - len(ends), round(weight, 3))
@@ -220,12 +220,12 @@ class Feeder:
 
     def _note_fed(self, ends: Mapping[int, ItemEnd], waiting: int, weight: float) -> None:
         """Count the items that have ended, add the others to the waiting work, and answer a complete shard."""
-        self._runs.count(self.ref.run, self.ref.shard, ends)
-        before = self._runs.shard(self.ref.run, self.ref.shard)
+        self._runs.shards.count(self.ref.run, self.ref.shard, ends)
+        before = self._runs.shards.get(self.ref.run, self.ref.shard)
         # Before the shard's own row: after a crash, `scale` expects too few further items rather than too many.
         if before is not None and before.state == "FEEDING" and not before.jobs:
             self._feeding.add(self.ref.run, self.ref.pipeline, self.ref.items, waiting)
-        row = self._runs.fed(self.ref.run, self.ref.shard, waiting, weight)
+        row = self._runs.shards.fed(self.ref.run, self.ref.shard, waiting, weight)
         if before is not None and before.state == "FEEDING":
             self._jobs.count_waiting(self.ref.pipeline, waiting, weight)
         if row.state == "ENDED":

@@ -107,7 +107,7 @@ def summary_of(row: RunRow, runs: Runs) -> RunSummary:
     errors: dict[str, int] = {}
     seconds: dict[str, int] = {}
     uncollected = 0
-    for shard in runs.shards(row.id):
+    for shard in runs.shards.of_run(row.id):
         uncollected += shard.complete and shard.state != "ENDED"
         sums = {name: number + getattr(shard, name) for name, number in sums.items()}
         errors, seconds = added(errors, shard.errors), added(seconds, shard.seconds)

@@ -66,7 +66,7 @@ def _reconcile_shard(run: RunRow, shard: ShardRow, runs: Runs, stalled: "ShardRe
 
 def _finish_parking(run: RunRow, runs: Runs) -> None:
     """Answer the tokens of parked shards. A process that has parked one may have died before it did."""
-    for shard in runs.shards(run.id):
+    for shard in runs.shards.of_run(run.id):
         if shard.is_half_parked:
             finish_parking(shard, runs)
             log("parking finished by reconciliation", run=shard.run, shard=shard.shard)
@@ -102,8 +102,8 @@ class ShardReconciliation:
         ends = {index: state for (index, _), state in numbered if isinstance(state, ItemEnd)}
         if ends:
             log("items counted by reconciliation", run=shard.run, shard=shard.shard, items=len(ends))
-            return self._runs.count(shard.run, shard.shard, ends) or shard
-        self._runs.looked_at(shard.run, shard.shard)
+            return self._runs.shards.count(shard.run, shard.shard, ends) or shard
+        self._runs.shards.looked_at(shard.run, shard.shard)
         return shard
 
     def _look_at(self, index: int, job: Job) -> ItemEnd | Unsent | None:

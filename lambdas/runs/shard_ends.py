@@ -10,7 +10,7 @@ from lambdas.step_functions import send_success
 def answer_shards(shards: Iterable[ShardRow], runs: Runs) -> None:
     """Answer the tokens of complete shards. It is no error if they were answered before."""
     for shard in shards:
-        for token in sorted(runs.tokens(shard)):
+        for token in sorted(runs.shards.tokens(shard)):
             send_success(f"{shard.run}/{shard.shard}", token, json.dumps({"run": shard.run, "shard": shard.shard}))
 
 
@@ -26,12 +26,12 @@ def park_shard(run: str, shard: str, runs: Runs, jobs: Jobs) -> None:
     Items that have ended stay counted. If the shard is parked already, the steps that an interrupted call left are
     done.
     """
-    parked = runs.park(run, shard)
+    parked = runs.shards.park(run, shard)
     if parked is not None:
         jobs.count_waiting(parked.pipeline, -parked.jobs, -parked.weight)
         finish_parking(parked, runs)
         return
-    row = runs.shard(run, shard)
+    row = runs.shards.get(run, shard)
     if row is not None and row.is_half_parked:
         finish_parking(row, runs)
 
@@ -40,4 +40,4 @@ def finish_parking(row: ShardRow, runs: Runs) -> None:
     """Free the reservation of a parked shard, and answer and forget its tokens. It can be repeated."""
     runs.settle_parked(row)
     answer_shards([row], runs)
-    runs.forget_tokens(row)
+    runs.shards.forget_tokens(row)

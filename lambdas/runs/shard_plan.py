@@ -53,7 +53,7 @@ def plan_shard(
     with ThreadPoolExecutor(THREADS) as pool:
         planned = _with_one_job_each(list(pool.map(plan, enumerate(before))))
     objects.write_planned(execution.name, ref.shard, planned)
-    Runs(table).planned(ref.run, ref.shard, execution.name)
+    Runs(table).shards.planned(ref.run, ref.shard, execution.name)
     return planned
 
 

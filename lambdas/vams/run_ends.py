@@ -40,7 +40,7 @@ def _awaited(run: str, table: Table) -> Group | None:
 
 def _failed_files(run: str, bucket: str, runs: Runs) -> Iterator[FailedFile]:
     objects = RunObjects(bucket, run)
-    for shard in runs.shards(run):
+    for shard in runs.shards.of_run(run):
         for line in objects.errors(shard.shard) if shard.failed else ():
             if line.error is not None:
                 yield FailedFile(file=line.id, job_id=line.job_id or None, error=line.error)

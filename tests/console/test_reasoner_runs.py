@@ -143,7 +143,7 @@ def test_a_run_that_goes_on_is_followed_without_reloading(page: Page, deployment
     expect(progress).to_have_attribute("aria-valuenow", "282")
 
     ends = {item: ItemEnd("succeeded", gpu_seconds=1.4, dollars=0.0012) for item in range(90, 100)}
-    deployment.runs.count("yard-cameras", "00001", ends)
+    deployment.runs.shards.count("yard-cameras", "00001", ends)
     deployment.workers(PIPELINE).ready("worker-3")
     deployment.workers(LARGER).set_breaker(PipelineRow())
     expect(progress).to_have_attribute("aria-valuenow", "292")

@@ -122,7 +122,7 @@ def test_a_run_that_is_started_twice_at_once_answers_each_item_once(
     app.ended_under_sweeps(second)
     row = row_of(app, run_id)
     assert (row.state, row.reason) == ("SUCCEEDED", None)
-    assert sum(shard.succeeded for shard in Runs(app.table).shards(run_id)) == 8
+    assert sum(shard.succeeded for shard in Runs(app.table).shards.of_run(run_id)) == 8
     assert len({line.id for line in lines(app, run_id, "results")}) == 8
     documents = [line.document for line in lines(app, run_id, "results")]
     assert len(set(documents)) == 8
@@ -148,7 +148,9 @@ def test_a_run_that_is_cancelled_ends_and_goes_on_where_it_was(
     arn = start(app, run_id)
     runs = Runs(app.table)
     wait_for(
-        lambda: (shard := runs.shard(run_id, "00000")) is not None and shard.succeeded == 3, 120, "three are not done"
+        lambda: (shard := runs.shards.get(run_id, "00000")) is not None and shard.succeeded == 3,
+        120,
+        "three are not done",
     )
     runs.cancel(run_id, "A person stopped it.")
     summary = end_of(app, arn)
@@ -202,7 +204,9 @@ def test_a_run_whose_execution_is_stopped_is_cancelled(
     write_run(app, run_id, files[:2], prompt=script)
     arn = start(app, run_id)
     runs = Runs(app.table)
-    wait_for(lambda: (s := runs.shard(run_id, "00000")) is not None and s.state == "RUNNING", 120, "it was not fed")
+    wait_for(
+        lambda: (s := runs.shards.get(run_id, "00000")) is not None and s.state == "RUNNING", 120, "it was not fed"
+    )
     app.client("stepfunctions").stop_execution(executionArn=arn, cause="enough")
     wait_for(lambda: row_of(app, run_id).ended_at is not None, 120, "the run did not end")
     row = row_of(app, run_id)

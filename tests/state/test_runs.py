@@ -29,13 +29,13 @@ def runs(table: Table) -> Iterator[Runs]:
 
 @pytest.fixture
 def fed(runs: Runs) -> Runs:
-    runs.feed(REF, "token", expected_dollars=2.0)
-    runs.fed("r1", "00000", jobs=4, weight=4.0)
+    runs.shards.feed(REF, "token", expected_dollars=2.0)
+    runs.shards.fed("r1", "00000", jobs=4, weight=4.0)
     return runs
 
 
 def shard(runs: Runs) -> ShardRow:
-    row = runs.shard("r1", "00000")
+    row = runs.shards.get("r1", "00000")
     assert row is not None
     return row
 
@@ -51,7 +51,7 @@ def test_a_run_is_created_once_and_listed_from_the_latest(runs: Runs) -> None:
 def test_ends_that_are_counted_at_once_and_twice_count_once(fed: Runs) -> None:
     ends = [(index, GOOD if index else BAD) for index in range(4)] * 3
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda end: fed.count("r1", "00000", {end[0]: end[1]}), ends))
+        list(pool.map(lambda end: fed.shards.count("r1", "00000", {end[0]: end[1]}), ends))
     row = shard(fed)
     assert (row.succeeded, row.failed, row.cancelled, row.complete) == (3, 1, 0, True)
     assert row.ended == {0, 1, 2, 3}
@@ -59,44 +59,44 @@ def test_ends_that_are_counted_at_once_and_twice_count_once(fed: Runs) -> None:
 
 
 def test_many_ends_in_one_call_leave_out_those_that_were_counted(runs: Runs) -> None:
-    runs.feed(ShardRef(run="r1", shard="00001", pipeline=REF.pipeline, items=120), "token", 0.0)
-    runs.count("r1", "00001", {70: BAD})
-    row = runs.count("r1", "00001", dict.fromkeys(range(120), ItemEnd("succeeded", reused=True)))
+    runs.shards.feed(ShardRef(run="r1", shard="00001", pipeline=REF.pipeline, items=120), "token", 0.0)
+    runs.shards.count("r1", "00001", {70: BAD})
+    row = runs.shards.count("r1", "00001", dict.fromkeys(range(120), ItemEnd("succeeded", reused=True)))
     assert row is not None
     assert (row.succeeded, row.failed, row.reused) == (119, 1, 119)
 
 
 def test_nothing_is_counted_in_a_shard_that_has_ended_or_that_never_was(fed: Runs) -> None:
-    fed.count("r1", "00000", {0: GOOD})
+    fed.shards.count("r1", "00000", {0: GOOD})
     assert fed.end_shard("r1", "00000", ShardFacts(succeeded=1))
     assert not fed.end_shard("r1", "00000", ShardFacts(succeeded=1))
-    ended = fed.count("r1", "00000", {1: GOOD})
+    ended = fed.shards.count("r1", "00000", {1: GOOD})
     assert ended is not None
     assert (ended.state, ended.succeeded, ended.ended, ended.is_awaited) == ("ENDED", 1, set(), False)
-    assert fed.count("r1", "99999", {0: GOOD}) is None
+    assert fed.shards.count("r1", "99999", {0: GOOD}) is None
 
 
 def test_a_second_state_that_waits_for_a_shard_gets_its_token_kept(fed: Runs) -> None:
-    row = fed.feed(REF, "another", expected_dollars=9.0)
-    assert (row.state, fed.tokens(row), row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
+    row = fed.shards.feed(REF, "another", expected_dollars=9.0)
+    assert (row.state, fed.shards.tokens(row), row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
 
 
 def test_a_parked_shard_is_fed_when_the_run_goes_on(fed: Runs) -> None:
-    fed.count("r1", "00000", {0: GOOD})
-    parked = fed.park("r1", "00000")
+    fed.shards.count("r1", "00000", {0: GOOD})
+    parked = fed.shards.park("r1", "00000")
     assert parked is not None
-    assert (parked.state, fed.tokens(parked), parked.jobs) == ("SKIPPED", {"token"}, 4)
-    fed.forget_tokens(parked)
-    assert fed.park("r1", "00000") is None, "only once"
-    row = fed.feed(REF, "next", 0.0)
-    assert (row.state, fed.tokens(row), row.succeeded, row.ended) == ("FEEDING", {"next"}, 1, {0})
-    assert fed.fed("r1", "00000", 3, 3.0).state == "RUNNING"
+    assert (parked.state, fed.shards.tokens(parked), parked.jobs) == ("SKIPPED", {"token"}, 4)
+    fed.shards.forget_tokens(parked)
+    assert fed.shards.park("r1", "00000") is None, "only once"
+    row = fed.shards.feed(REF, "next", 0.0)
+    assert (row.state, fed.shards.tokens(row), row.succeeded, row.ended) == ("FEEDING", {"next"}, 1, {0})
+    assert fed.shards.fed("r1", "00000", 3, 3.0).state == "RUNNING"
 
 
 def test_a_shard_that_is_parked_and_fed_again_is_never_half_parked_with_its_new_token(
     fed: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fed.park("r1", "00000")
+    fed.shards.park("r1", "00000")
     assert shard(fed).is_half_parked
     update, seen = Table.update, list[ShardRow]()
 
@@ -106,8 +106,8 @@ def test_a_shard_that_is_parked_and_fed_again_is_never_half_parked_with_its_new_
         return item
 
     monkeypatch.setattr(Table, "update", observe)
-    fed.feed(REF, "next", 0.0)
-    assert seen and not any(row.is_half_parked and "next" in fed.tokens(row) for row in seen)
+    fed.shards.feed(REF, "next", 0.0)
+    assert seen and not any(row.is_half_parked and "next" in fed.shards.tokens(row) for row in seen)
 
 
 def test_whoever_reads_the_id_of_a_token_finds_the_token(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +116,8 @@ def test_whoever_reads_the_id_of_a_token_finds_the_token(runs: Runs, monkeypatch
     def observed(write: Callable[..., Any]) -> Callable[..., Any]:
         def write_and_read(*arguments: Any) -> Any:
             written = write(*arguments)
-            if (row := runs.shard("r1", "00000")) is not None:
-                seen.append((len(row.token_ids), runs.tokens(row)))
+            if (row := runs.shards.get("r1", "00000")) is not None:
+                seen.append((len(row.token_ids), runs.shards.tokens(row)))
             return written
 
         return write_and_read
@@ -125,7 +125,7 @@ def test_whoever_reads_the_id_of_a_token_finds_the_token(runs: Runs, monkeypatch
     monkeypatch.setattr(Table, "put_new", observed(Table.put_new))
     monkeypatch.setattr(Table, "update", observed(Table.update))
     for token in ("first", "second", "second"):
-        runs.feed(REF, token, 0.0)
+        runs.shards.feed(REF, token, 0.0)
     assert all(count == len(tokens) for count, tokens in seen)
     assert seen[-1] == (2, {"first", "second"})
 
@@ -135,19 +135,19 @@ def test_a_feeding_that_dies_before_it_notes_its_token_leaves_nothing_to_answer(
 ) -> None:
     with monkeypatch.context() as dying, pytest.raises(InterruptedError):
         dying.setattr(Table, "update", Mock(side_effect=InterruptedError))
-        fed.feed(REF, "lost", 0.0)
-    fed.feed(REF, "next", 0.0)
-    parked = fed.park("r1", "00000")
-    assert parked is not None and fed.tokens(parked) == {"token", "next"}
+        fed.shards.feed(REF, "lost", 0.0)
+    fed.shards.feed(REF, "next", 0.0)
+    parked = fed.shards.park("r1", "00000")
+    assert parked is not None and fed.shards.tokens(parked) == {"token", "next"}
 
 
 def test_the_tokens_in_a_row_of_an_earlier_release_are_answered_beside_new_ones(table: Table, fed: Runs) -> None:
     table.update("run#r1", "shard#00000", "SET #taskTokens = :old REMOVE #tokenIds", {"old": {"old"}})
-    assert fed.tokens(shard(fed)) == {"old"}
-    fed.feed(REF, "new", 0.0)
-    parked = fed.park("r1", "00000")
-    assert parked is not None and parked.is_half_parked and fed.tokens(parked) == {"old", "new"}
-    fed.forget_tokens(parked)
+    assert fed.shards.tokens(shard(fed)) == {"old"}
+    fed.shards.feed(REF, "new", 0.0)
+    parked = fed.shards.park("r1", "00000")
+    assert parked is not None and parked.is_half_parked and fed.shards.tokens(parked) == {"old", "new"}
+    fed.shards.forget_tokens(parked)
     assert not shard(fed).is_awaited
 
 
@@ -162,7 +162,7 @@ def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Run
 
 def test_a_run_of_an_earlier_release_gets_the_reservations_that_its_shards_would_have(table: Table, fed: Runs) -> None:
     ended = REF.model_copy(update={"shard": "00001"})
-    fed.feed(ended, "another", expected_dollars=9.0)
+    fed.shards.feed(ended, "another", expected_dollars=9.0)
     fed.end_shard("r1", ended.shard, ShardFacts(succeeded=4, dollars=3.0))
     table.update("run#r1", "run", "REMOVE #reservations, #chargedDollars")
     old = fed.get("r1")
@@ -181,13 +181,13 @@ def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cos
     assert fed.reserve("r1", "00000", 2.0, budget=2.0)
     assert fed.reserve("r1", "00000", 2.0, budget=2.0), "its reservation allows it"
     assert not fed.reserve("r1", "00001", 0.1, budget=2.0)
-    fed.count("r1", "00000", {0: GOOD, 1: GOOD})
-    parked = fed.park("r1", "00000")
+    fed.shards.count("r1", "00000", {0: GOOD, 1: GOOD})
+    parked = fed.shards.park("r1", "00000")
     assert parked is not None
     fed.settle_parked(parked)
     assert charged() == 0.5
     assert fed.reserve("r1", "00000", 1.0, budget=2.0)
-    fed.feed(REF, "next", 1.0)
+    fed.shards.feed(REF, "next", 1.0)
     fed.end_shard("r1", "00000", ShardFacts(succeeded=4, dollars=1.25))
     fed.end_shard("r1", "00000", ShardFacts(succeeded=4, dollars=1.25))
     assert charged() == 1.25, "what the parked part had cost is not counted twice"
@@ -195,7 +195,7 @@ def test_a_reservation_is_kept_when_a_shard_is_fed_again_and_replaced_by_its_cos
 
 def test_an_ended_shard_stays_ended_when_it_is_fed_again(fed: Runs) -> None:
     fed.end_shard("r1", "00000", ShardFacts())
-    assert fed.feed(REF, "late", 0.0).state == "ENDED"
+    assert fed.shards.feed(REF, "late", 0.0).state == "ENDED"
     assert not shard(fed).is_awaited
 
 

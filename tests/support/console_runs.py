@@ -62,9 +62,9 @@ def _put_ended(deployment: Deployment, run: str, lines: list[ResultLine], hours:
 def _put_stopped(deployment: Deployment, run: str, state: RunState, hours: float, reason: str) -> None:
     """Write a run that was stopped after a shard."""
     _put_row(deployment, run, state, 600, hours, reason)
-    deployment.runs.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=250), "token", 1.0)
+    deployment.runs.shards.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=250), "token", 1.0)
     ends = {item: ItemEnd("succeeded", gpu_seconds=240.0, dollars=0.2) for item in range(250)}
-    deployment.runs.count(run, "00000", ends)
+    deployment.runs.shards.count(run, "00000", ends)
 
 
 def _without_background(line: ResultLine) -> ResultLine:
@@ -80,10 +80,10 @@ def _put_going_on(deployment: Deployment, run: str, lines: list[ResultLine]) -> 
     _end_shard(deployment, ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=len(lines)), lines)
     for number in (1, 2):
         ref = ShardRef(run=run, shard=f"{number:05}", pipeline=PIPELINE, items=250)
-        deployment.runs.feed(ref, "token", 1.0)
-        deployment.runs.fed(run, ref.shard, ref.items, 1.0)
+        deployment.runs.shards.feed(ref, "token", 1.0)
+        deployment.runs.shards.fed(run, ref.shard, ref.items, 1.0)
         ends = {item: ItemEnd("succeeded", gpu_seconds=1.4, dollars=0.0012) for item in range(90 * number)}
-        deployment.runs.count(run, ref.shard, ends)
+        deployment.runs.shards.count(run, ref.shard, ends)
     workers = deployment.workers(PIPELINE)
     for number in range(4):
         workers.submitted(f"worker-{number + 1}", "definition")
@@ -96,11 +96,11 @@ def _put_going_on(deployment: Deployment, run: str, lines: list[ResultLine]) -> 
 
 
 def _end_shard(deployment: Deployment, ref: ShardRef, lines: list[ResultLine]) -> None:
-    deployment.runs.feed(ref, "token", 0.1)
+    deployment.runs.shards.feed(ref, "token", 0.1)
     ends = [
         ItemEnd("failed") if line.error else ItemEnd("succeeded", gpu_seconds=1.4, dollars=0.0012) for line in lines
     ]
-    deployment.runs.count(ref.run, ref.shard, dict(enumerate(ends)))
+    deployment.runs.shards.count(ref.run, ref.shard, dict(enumerate(ends)))
     bad = sum(line.error is not None for line in lines)
     good = len(lines) - bad
     facts = ShardFacts(succeeded=good, failed=bad, gpu_seconds=1.4 * good, dollars=0.0012 * good)

@@ -132,12 +132,12 @@ class WorkerFixture:
         row = RunRow(id=run, state="RUNNING", items=items, shards=1, started_at=datetime.now(UTC).isoformat())
         self.runs.create(row)
         ref = ShardRef(run=run, shard=shard, pipeline="cosmos-reason2-2b", items=items)
-        self.runs.feed(ref, f"shard-of-{run}", expected_dollars=0.0)
-        self.runs.fed(run, shard, items, float(items))
+        self.runs.shards.feed(ref, f"shard-of-{run}", expected_dollars=0.0)
+        self.runs.shards.fed(run, shard, items, float(items))
 
     def shard(self, run: str) -> ShardRow:
         """Return the row of a run's first shard."""
-        row = self.runs.shard(run, "00000")
+        row = self.runs.shards.get(run, "00000")
         assert row is not None
         return row
 

@@ -39,7 +39,7 @@ def answered_before(deployment: Deployment, request: RunRequest, sweeps: bool) -
         if row.origin != request.origin or not _asks_the_same(deployment, row.id, request):
             continue
         counts: Counter[str] = Counter()
-        for shard in deployment.runs.shards(row.id):
+        for shard in deployment.runs.shards.of_run(row.id):
             counts[shard.pipeline] += shard.succeeded
         if counts.total() > best.items.total():
             best = AnsweredBefore(row.id, counts)

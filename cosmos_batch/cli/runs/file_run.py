@@ -76,7 +76,7 @@ def answer_files(deployment: Deployment, spec: RunSpec, target: OutputTarget | N
 def _ended_items(deployment: Deployment, run: str) -> Iterator[JobResult]:
     """Yield the result of each item that has ended, also of a shard that goes on."""
     objects = stored_run(deployment, run)
-    fed = ((row.planned_by, row.shard) for row in deployment.runs.shards(run) if row.planned_by is not None)
+    fed = ((row.planned_by, row.shard) for row in deployment.runs.shards.of_run(run) if row.planned_by is not None)
     for planned in chain.from_iterable(objects.planned_items(*shard) for shard in fed):
         result = _result_of(deployment, planned)
         if result is not None:

@@ -78,7 +78,7 @@ def read_run_snapshot(deployment: Deployment, run: str) -> RunSnapshot:
     if row is None:
         objects.request()
         return RunSnapshot(run, None, RunCounts(sum(shard.items for shard in objects.shards())))
-    return RunSnapshot(run, row, counts_of(row, deployment.runs.shards(run)))
+    return RunSnapshot(run, row, counts_of(row, deployment.runs.shards.of_run(run)))
 
 
 def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
@@ -100,7 +100,7 @@ def quick_run_snapshot(deployment: Deployment, row: RunRow) -> RunSnapshot:
     """Return the state of a run whose row is known. That of a run that has ended is read from its summary."""
     summary = stored_run(deployment, row.id).summary() if row.ended_at is not None else None
     if summary is None:
-        return RunSnapshot(row.id, row, counts_of(row, deployment.runs.shards(row.id)))
+        return RunSnapshot(row.id, row, counts_of(row, deployment.runs.shards.of_run(row.id)))
     counts = RunCounts(
         items=summary.items,
         succeeded=summary.succeeded,

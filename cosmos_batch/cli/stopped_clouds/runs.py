@@ -16,7 +16,7 @@ from cosmos_batch.cli.stopped_clouds.records import record_file, write_record
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.run_keys import RunKeys
 from cosmos_batch.contract.s3 import S3Location
-from cosmos_batch.state import RunRow, Runs, ShardRow
+from cosmos_batch.state import RunRow, Runs, ShardRow, Shards
 from cosmos_batch.state.table import now
 
 STOPPED = Error(
@@ -50,7 +50,7 @@ class KeptRuns:
                 "run": _ended(row).model_dump(mode="json", by_alias=True),
                 "shards": [
                     shard.model_dump(mode="json", by_alias=True, exclude={"token_ids", "task_tokens"})
-                    for shard in deployment.runs.shards(row.id)
+                    for shard in deployment.runs.shards.of_run(row.id)
                 ],
                 "bucket": deployment.state_bucket,
                 "keys": keys,
@@ -80,7 +80,7 @@ class KeptRuns:
             state_table="",
             state_bucket=record["bucket"],
             pipelines=[],
-            rows=_KeptRows(record),
+            rows=_KeptRun(record),
         )
 
 
@@ -96,27 +96,34 @@ def end_runs(deployment: Deployment) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-class _KeptRows(Runs):
-    """The rows of one kept run, for what reads runs."""
+class _KeptRun(Runs):
+    """The row of one kept run, for what reads runs."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self._run = RunRow.model_validate(record["run"])
-        self._shards = [ShardRow.model_validate(shard) for shard in record["shards"]]
+        self.shards = _KeptShards([ShardRow.model_validate(shard) for shard in record["shards"]])
 
     def get(self, run: str) -> RunRow | None:
         """Return the run's row, or None for another run."""
         return self._run if run == self._run.id else None
 
-    def shards(self, run: str) -> Iterator[ShardRow]:
+
+class _KeptShards(Shards):
+    """The rows of the shards of one kept run."""
+
+    def __init__(self, rows: list[ShardRow]) -> None:
+        self._rows = rows
+
+    def of_run(self, run: str) -> Iterator[ShardRow]:
         """Yield the rows of the run's shards in their order."""
-        return iter(self._shards if run == self._run.id else [])
+        return (row for row in self._rows if row.run == run)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _KeptDeployment(Deployment):
     """A deployment whose rows of runs were kept."""
 
-    rows: _KeptRows
+    rows: _KeptRun
 
     @property
     def is_local(self) -> bool:

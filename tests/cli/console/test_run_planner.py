@@ -194,7 +194,7 @@ def test_only_what_was_asked_about_the_same_contents_is_planned_at_no_cost(
         execution_arn=deployment.execution_arn(run), origin=stored_run(deployment, run).request().origin,
     )  # fmt: skip
     deployment.runs.create(row)
-    deployment.runs.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=1), "token", 0.1)
+    deployment.runs.shards.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=1), "token", 0.1)
     deployment.runs.end_shard(run, "00000", ShardFacts(succeeded=1))
     assert f"1 of them answered by {run}, at no cost" in "\n".join(planned(64)["lines"])  # type: ignore[arg-type]
     assert "answered by" not in "\n".join(planned(65)["lines"])  # type: ignore[arg-type]

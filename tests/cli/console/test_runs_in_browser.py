@@ -23,9 +23,9 @@ def put_ended_run(deployment: Deployment, run: str) -> None:
     items = "".join(f"{RunItem(id=line.id, input=line.input).model_dump_json()}\n" for line in lines)
     s3.put_object(Bucket="state", Key=f"runs/{run}/shards/00000.jsonl", Body=items)
     put_row(deployment, run, items=3)
-    deployment.runs.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
+    deployment.runs.shards.feed(ShardRef(run=run, shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
     ends = [ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5), ItemEnd("failed"), ItemEnd("failed")]
-    deployment.runs.count(run, "00000", dict(enumerate(ends)))
+    deployment.runs.shards.count(run, "00000", dict(enumerate(ends)))
     deployment.runs.end(run, deployment.execution_arn(run), "SUCCEEDED", None)
 
 

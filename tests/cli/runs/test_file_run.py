@@ -41,8 +41,8 @@ def feed(deployment: Deployment, run: str, state: RunState) -> None:
     row = RunRow(id=run, state=state, reason="No instance.", items=len(items), shards=1, pipelines=[PIPELINE],
                  started_at="2026-11-20T12:00:00Z", ended_at="2026-11-20T12:01:00Z")  # fmt: skip
     deployment.runs.create(row)
-    deployment.runs.feed(ref, "token", 0.1)
-    deployment.runs.planned(run, ref.shard, "first")
+    deployment.runs.shards.feed(ref, "token", 0.1)
+    deployment.runs.shards.planned(run, ref.shard, "first")
     planned = [PlannedItem(item=item, job=job) for item, job in zip(items, jobs, strict=True)]
     put_lines(s3, f"runs/{run}/planned/first/{ref.shard}.jsonl", planned)
     for job in jobs:

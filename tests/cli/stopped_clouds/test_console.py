@@ -38,10 +38,10 @@ def stopped(cloud: Cloud, deployment: Deployment, tmp_path: Path, monkeypatch: p
     s3.put_object(Bucket="state", Key="runs/monday/shards/00000.jsonl", Body=lines)
     monkeypatch.setattr(runs, "INPUT_BYTES", sizes["clip.mp4"])
     put_row(deployment, "monday", items=3)
-    deployment.runs.feed(ShardRef(run="monday", shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
+    deployment.runs.shards.feed(ShardRef(run="monday", shard="00000", pipeline=PIPELINE, items=3), "a task token", 0.1)
     answer = ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5)
     ends = [answer, answer, ItemEnd("failed")]
-    deployment.runs.count("monday", "00000", dict(enumerate(ends)))
+    deployment.runs.shards.count("monday", "00000", dict(enumerate(ends)))
     deployment.runs.end("monday", deployment.execution_arn("monday"), "SUCCEEDED", None)
     assert main(["local", "down"]) == 0
     return cloud

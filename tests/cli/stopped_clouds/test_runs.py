@@ -29,8 +29,8 @@ def ended_runs(deployment: Deployment, cloud: Cloud) -> None:
         put_run(deployment.clients("s3"), name, [[answered("a", answer, document=DOCUMENT), failed("b")]])
         put_row(deployment, name, items=2)
         ref = ShardRef(run=name, shard="00000", pipeline=PIPELINE, items=2)
-        deployment.runs.feed(ref, "a task token", 0.1)
-        deployment.runs.count(name, "00000", {0: ItemEnd("succeeded", dollars=1.5), 1: ItemEnd("failed")})
+        deployment.runs.shards.feed(ref, "a task token", 0.1)
+        deployment.runs.shards.count(name, "00000", {0: ItemEnd("succeeded", dollars=1.5), 1: ItemEnd("failed")})
         deployment.runs.end(name, deployment.execution_arn(name), "SUCCEEDED", None)
 
 

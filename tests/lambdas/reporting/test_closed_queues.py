@@ -73,7 +73,7 @@ def test_a_run_that_waits_for_the_pipeline_is_held_until_a_person_resumes_it(
 ) -> None:
     runs, jobs, job = Runs(cloud.table), ItemJobs(cloud.table), make_job("item-1")
     runs.create(RunRow(id="r", state="RUNNING", items=1, started_at="2026-11-01T00:00:00Z"))
-    runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
+    runs.shards.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
     jobs.sent(jobs.watch(job, Watcher("r", "00000", 0), retry=False)[1])
     body = JobMessage(schema_version=5, run="r", job=job).model_dump_json()
     cloud.sqs.send_message(QueueUrl=cloud.jobs_queue, MessageBody=body)

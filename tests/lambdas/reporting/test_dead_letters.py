@@ -122,10 +122,10 @@ def test_a_dead_letter_of_an_item_fails_it_in_its_shard_and_answers_that(cloud: 
     runs, jobs = Runs(cloud.table), ItemJobs(cloud.table)
     job = make_job("item-1")
     jobs.watch(job, Watcher("r", "00000", 0), retry=False)
-    runs.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
+    runs.shards.feed(ShardRef(run="r", shard="00000", pipeline=SMALL, items=1), "shard-token", 0.0)
     letter = JobMessage(schema_version=5, run="r", job=job).model_dump_json()
     assert handler(sqs_batch(letter, letter), None) == {"batchItemFailures": []}
-    shard, row = runs.shard("r", "00000"), jobs.get("item-1")
+    shard, row = runs.shards.get("r", "00000"), jobs.get("item-1")
     assert shard is not None and row is not None
     assert (shard.failed, row.state) == (1, "FAILED")
     assert {answer["taskToken"] for answer in cloud.stepfunctions.answers} == {"shard-token"}
@@ -136,7 +136,7 @@ def test_items_of_a_queue_without_workers_wait_and_hold_their_runs(cloud: Cloud)
     job = make_job("item-1")
     for run in ("r1", "r2"):
         runs.create(RunRow(id=run, state="RUNNING", items=2, started_at="2026-11-01T00:00:00Z"))
-        runs.feed(ShardRef(run=run, shard="00000", pipeline=SMALL, items=2), f"token-of-{run}", 0.0)
+        runs.shards.feed(ShardRef(run=run, shard="00000", pipeline=SMALL, items=2), f"token-of-{run}", 0.0)
         jobs.sent(jobs.watch(job, Watcher(run, "00000", 0), retry=False)[1])
     reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
     assert refuse_message(JobMessage(schema_version=5, run="r1", job=job).model_dump_json(), reason, cloud.table)
@@ -144,7 +144,7 @@ def test_items_of_a_queue_without_workers_wait_and_hold_their_runs(cloud: Cloud)
     assert row is not None
     assert (row.state, row.is_sent) == ("PLANNED", False), "whoever goes on sends it again"
     for run in ("r1", "r2"):
-        found, shard = runs.get(run), runs.shard(run, "00000")
+        found, shard = runs.get(run), runs.shards.get(run, "00000")
         assert found is not None and shard is not None
         assert (found.state, found.reason) == ("HELD", "No licence. Accept it.")
         assert (shard.state, shard.failed, shard.is_awaited) == ("SKIPPED", 0, False)

@@ -100,13 +100,13 @@ class RunFixture:
         return count_item(row, self.runs)
 
     def shard(self, run: str = RUN) -> ShardRow:
-        row = self.runs.shard(run, "00000")
+        row = self.runs.shards.get(run, "00000")
         assert row is not None
         return row
 
     def tokens(self) -> set[str]:
         """Return the tokens of the states that wait for the run's shard."""
-        return self.runs.tokens(self.shard())
+        return self.runs.shards.tokens(self.shard())
 
     def job_row(self, job_id: str) -> JobRow:
         row = self.jobs.get(job_id)

@@ -66,7 +66,7 @@ def test_a_shard_that_an_earlier_release_has_fed_is_answered_with_the_token_in_i
     earlier = "SET #taskTokens = :tokens REMOVE #tokenIds"
     bench.cloud.table.update(f"run#{RUN}", f"shard#{ref.shard}", earlier, {"tokens": {"of-the-earlier-release"}})
     [complete] = bench.answer(sent_ids(bench)[0])
-    assert bench.runs.tokens(complete) == {"of-the-earlier-release"}
+    assert bench.runs.shards.tokens(complete) == {"of-the-earlier-release"}
     run_sweep(bench)
     assert bench.answered() == ["of-the-earlier-release"]
     bench.collect(ref)

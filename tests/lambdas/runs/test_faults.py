@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cosmos_batch.state import ItemJobs, Jobs, ReservedKeys, Runs
+from cosmos_batch.state import ItemJobs, Jobs, ReservedKeys, Runs, Shards
 from lambdas.runs import feed, item_messages, shard_ends, shard_plan
 from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import park_shard
@@ -15,15 +15,15 @@ from tests.lambdas.runs.conftest import ANOTHER, RUN, RunFixture, deploy, dies_a
     ("owner", "name"),
     [
         (Runs, "reserve"),
-        (Runs, "feed"),
+        (Shards, "feed"),
         (ReservedKeys, "reserve"),
         (RunObjects, "write_planned"),
-        (Runs, "planned"),
+        (Shards, "planned"),
         (ItemJobs, "watch"),
         (item_messages, "_send"),
         (ItemJobs, "sent"),
-        (Runs, "count"),
-        (Runs, "fed"),
+        (Shards, "count"),
+        (Shards, "fed"),
         (Jobs, "count_waiting"),
         (feed, "nudge_for_work"),
     ],
@@ -46,7 +46,7 @@ def test_a_feed_that_dies_at_any_step_is_repeated_and_loses_and_doubles_no_item(
     assert run is not None and (run.reservations, run.charged_dollars) == ({}, 1.0)
 
 
-@pytest.mark.parametrize("owner, name", [(RunObjects, "write_results"), (Runs, "settle"), (Runs, "_update_shard")])
+@pytest.mark.parametrize("owner, name", [(RunObjects, "write_results"), (Runs, "settle"), (Shards, "_update")])
 def test_a_collect_that_dies_at_any_step_is_repeated_and_changes_nothing_twice(
     bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
@@ -73,7 +73,7 @@ def park(bench: RunFixture) -> None:
         (Runs, "settle_parked"),
         (Runs, "settle"),
         (shard_ends, "answer_shards"),
-        (Runs, "forget_tokens"),
+        (Shards, "forget_tokens"),
     ],
 )
 def test_a_park_that_dies_at_any_step_is_finished_by_its_repetition_or_by_the_sweep(
@@ -99,12 +99,12 @@ def test_a_park_that_dies_before_it_notes_anything_is_repeated(
     bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.started(bench.items("a"))
-    dies_at(monkeypatch, Runs, "park", lambda: park(bench))
+    dies_at(monkeypatch, Shards, "park", lambda: park(bench))
     park(bench)
     assert (bench.answered(), bench.shard().state) == (["shard-token"], "SKIPPED")
 
 
-@pytest.mark.parametrize("owner, name", [(RunObjects, "write_summary"), (Runs, "end"), (Runs, "shards")])
+@pytest.mark.parametrize("owner, name", [(RunObjects, "write_summary"), (Runs, "end"), (Shards, "of_run")])
 def test_a_finish_that_dies_at_any_step_is_repeated(
     bench: RunFixture, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_items_that_had_ended_keep_their_plan_when_a_resumed_feed_dies_before_it
     ref = bench.started(bench.items("a", "b"))
     [one, two] = sent_ids(bench)
     bench.answer(one)
-    bench.runs.park(RUN, "00000")
+    bench.runs.shards.park(RUN, "00000")
     bench.prepare(execution="e2")
     deploy(monkeypatch, ANOTHER)
     dies_at(monkeypatch, RunObjects, "write_planned", lambda: bench.feed(ref, execution="e2"))

@@ -219,7 +219,7 @@ def test_a_cancelled_run_feeds_nothing(bench: RunFixture) -> None:
     bench.feed(ref)
     assert bench.sent() == []
     assert bench.answered() == ["shard-token"]
-    assert bench.runs.shard(RUN, "00000") is None
+    assert bench.runs.shards.get(RUN, "00000") is None
 
 
 def test_a_cancelled_run_that_is_resumed_asks_what_was_cancelled_again_and_ends_well(bench: RunFixture) -> None:
@@ -262,7 +262,7 @@ def test_a_budget_that_the_next_shard_would_exceed_holds_the_run(bench: RunFixtu
     bench.feed(ref)
     run = bench.runs.get(RUN)
     assert run is not None
-    assert (run.state, bench.runs.shard(RUN, "00000"), bench.sent()) == ("HELD", None, [])
+    assert (run.state, bench.runs.shards.get(RUN, "00000"), bench.sent()) == ("HELD", None, [])
     assert "budget of $1e-09" in (run.reason or "")
     bench.prepare({"id": RUN, "maxDollars": 1.0}, execution="e2")
     bench.feed(ref, execution="e2")
@@ -345,7 +345,7 @@ def test_more_items_than_one_answer_serves_wait_and_ask_again(
     _, second = bench.sent()
     assert second == first, "its document is replaced"
     [complete] = bench.answer(second["job"]["jobId"])
-    assert "again" in bench.runs.tokens(complete)
+    assert "again" in bench.runs.shards.tokens(complete)
     bench.collect(ref)
     assert sorted(line.dollars or 0 for line in bench.lines("results")) == [0, 0.5, 0.5], "two inferences for three"
 

@@ -75,7 +75,7 @@ def test_a_shard_whose_turn_is_far_is_fed_by_a_later_call(bench: RunFixture, clo
     assert answer["taskToken"] == "shard-token" and answer["error"] in PASSING, "the state calls it for days"
     run = bench.runs.get(RUN)
     assert run is not None and run.reservations == {}
-    assert (bench.runs.shard(RUN, ref.shard), bench.sent()) == (None, [])
+    assert (bench.runs.shards.get(RUN, ref.shard), bench.sent()) == (None, [])
     clock.now += 60
     bench.feed(ref, token="later")
     assert bench.shard().state == "RUNNING" and len(bench.sent()) == 1

@@ -44,7 +44,7 @@ def test_answers_of_a_parked_shard_are_in_the_tables_if_its_run_is_cancelled(ben
     ref = bench.started(bench.items("a", "b"))
     bench.answer(sent_ids(bench)[0])
     bench.runs.hold(RUN, "no worker")
-    bench.runs.park(RUN, "00000")
+    bench.runs.shards.park(RUN, "00000")
     assert bench.collect(ref)["collected"] is False
     assert bench.finish()["summary"]["state"] == "HELD"
     bench.runs.begin(RUN, "arn:e2")
@@ -71,7 +71,7 @@ def test_a_shard_that_was_fed_twice_before_a_cancel_leaves_nothing_among_what_wa
     feeding = RunFeeding(bench.cloud.table)
     bench.answer(sent_ids(bench)[0])
     bench.runs.hold(RUN, "The budget of $5 would be exceeded.")
-    bench.runs.park(RUN, ref.shard)
+    bench.runs.shards.park(RUN, ref.shard)
     bench.finish()
     bench.prepare(execution="e2")
     bench.feed(ref, token="again", execution="e2")

@@ -41,12 +41,12 @@ def test_each_end_of_an_item_writes_no_more_units_than_the_simulation_counts(ben
     run = "r" * 64
     ref = ShardRef(run=run, shard="00000", pipeline="cosmos3-super-reason", items=SHARD_ITEMS)
     runs = Runs(bench.cloud.table)
-    runs.feed(ref, LONG_TOKEN, 123.456789)
-    runs.planned(run, ref.shard, f"{run}-12345678")
-    runs.fed(run, ref.shard, SHARD_ITEMS, 12345.678)
+    runs.shards.feed(ref, LONG_TOKEN, 123.456789)
+    runs.shards.planned(run, ref.shard, f"{run}-12345678")
+    runs.shards.fed(run, ref.shard, SHARD_ITEMS, 12345.678)
     units = []
     for index in range(SHARD_ITEMS):
-        runs.count(
+        runs.shards.count(
             run, ref.shard, {index: ItemEnd("succeeded", gpu_seconds=1.234567, dollars=0.000123456, reused=True)}
         )
         units.append(-(-row_size(bench, f"run#{run}", "shard#00000") // WRITE_UNIT))

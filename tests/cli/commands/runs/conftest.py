@@ -34,15 +34,15 @@ def half(deployment: Deployment) -> str:
     put_row(deployment, run, items=207, shards=3)
     first, second = (ShardRef(run=run, shard=f"{number:05}", pipeline=PIPELINE, items=3 + number) for number in (0, 1))
     for ref in (first, second):
-        deployment.runs.feed(ref, "token", 0.1)
-        deployment.runs.fed(run, ref.shard, ref.items, 1.0)
+        deployment.runs.shards.feed(ref, "token", 0.1)
+        deployment.runs.shards.fed(run, ref.shard, ref.items, 1.0)
     ends = {
         0: ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5),
         1: ItemEnd("failed"),
         2: ItemEnd("succeeded", reused=True),
     }
-    deployment.runs.count(run, first.shard, ends)
+    deployment.runs.shards.count(run, first.shard, ends)
     facts = ShardFacts(succeeded=2, failed=1, reused=1, gpu_seconds=1800.0, dollars=1.5)
     deployment.runs.end_shard(run, first.shard, facts)
-    deployment.runs.count(run, second.shard, {3: ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5)})
+    deployment.runs.shards.count(run, second.shard, {3: ItemEnd("succeeded", gpu_seconds=1800.0, dollars=1.5)})
     return run
