@@ -145,6 +145,8 @@ def _state_of(row: RunRow, left: int, cancelled: int, uncollected: int) -> tuple
         return "FAILED", f"{missing}: see the log of `collect`, and resume the run."
     if row.state in ("CANCELLED", "FAILED", "HELD"):
         return row.state, row.reason
+    if not left:
+        return "FAILED", f"{cancelled} of its items were cancelled before it went on: resume the run once more."
     return "FAILED", f"{left} of its items were never fed: see the log of its execution, and resume the run."
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.error import Error
-from cosmos_batch.state import RunFeeding, Runs
+from cosmos_batch.contract.result import Result
+from cosmos_batch.contract.runs import ITEM_CANCELLED
+from cosmos_batch.state import RunFeeding, Runs, count_item
 from lambdas.reporting.refusal import refuse_queue
 from lambdas.runs import finish
 from lambdas.runs.collect import unfinished
@@ -137,3 +139,26 @@ def test_a_cancelled_run_that_is_resumed_while_it_is_finished_loses_no_shard_of_
     bench.collect(ref)
     summary = bench.finish("e2")["summary"]
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
+
+
+def test_items_that_were_dropped_just_before_a_run_went_on_are_asked_when_it_is_resumed_once_more(
+    bench: RunFixture,
+) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    answered, dropped = sent_ids(bench)
+    bench.runs.cancel(RUN, "by a person")
+    closed = bench.jobs.close(dropped, Result(job_id=dropped, error=ITEM_CANCELLED), cancelled=True)
+    assert closed is not None
+    count_item(closed, bench.runs)
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="again", execution="e2")
+    bench.answer(answered)
+    bench.collect(ref)
+    summary = bench.finish("e2")["summary"]
+    assert (summary["state"], summary["succeeded"], summary["cancelled"]) == ("FAILED", 1, 1)
+    assert summary["reason"].startswith("1 of its items were cancelled before it went on")
+    bench.prepare(execution="e3")
+    bench.feed(ref, token="once more", execution="e3")
+    bench.answer(sent_ids(bench)[-1])
+    bench.collect(ref)
+    assert bench.finish("e3")["summary"]["state"] == "SUCCEEDED"
