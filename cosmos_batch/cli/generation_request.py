@@ -153,6 +153,8 @@ def _from_file(
 def _parameters(options: Mapping[str, Any]) -> GenerationParameters:
     names = [*(name for name, *_ in GENERATION_OPTIONS), *(name for name, _ in GENERATION_SWITCHES), "condition_frames"]
     values = {name: value for name in names if (value := options.get(name)) is not None}
+    if "negative_prompt" in values:
+        values["negative_prompt"] = read_description(values["negative_prompt"], option="--negative-prompt")
     controls = {hint: control for hint in HINTS if (control := _control(options, hint)) is not None}
     if controls:
         values["controls"] = controls

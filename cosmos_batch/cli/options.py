@@ -45,7 +45,7 @@ MODES = ("t2i", "t2v", "i2v", "v2v", "transfer", "forward_dynamics", "inverse_dy
 # The options of a generator's parameters, in the same form.
 GENERATION_OPTIONS = (
     ("mode", "MODE", f"{', '.join(MODES)}; default: by input."),
-    ("negative_prompt", "TEXT", "Name what not to make; default for videos: NVIDIA's own."),
+    ("negative_prompt", "TEXT|@FILE", "Name what not to make; default for videos: NVIDIA's own."),
     ("resolution", "TIER", "256p, 480p or 720p; for images also 768p."),
     ("aspect_ratio", "W:H", "1:1, 4:3, 3:4, 16:9 or 9:16."),
     ("width", "PIXELS", "Set the width, with --height, instead of a tier."),
@@ -105,7 +105,8 @@ def answer_options(function: Decorated) -> Decorated:
                section=HOW_TO_ANSWER, help="Show the model this file too, after the first. May be given again."),
         option("--reasoning/--no-reasoning", default=None, section=HOW_TO_ANSWER,
                help="Let the model think first, or not."),
-        option("--system-prompt", metavar="TEXT", section=HOW_TO_ANSWER, help="Use this instead of the default one."),
+        option("--system-prompt", metavar="TEXT|@FILE", section=HOW_TO_ANSWER,
+               help="Use this instead of the default one."),
     ):  # fmt: skip
         function = decorate(function)
     return function

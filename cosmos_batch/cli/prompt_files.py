@@ -1,4 +1,7 @@
-"""Read a prompt from `--prompt TEXT`, `--prompt @FILE` or `--prompt-file FILE`, as text or as NVIDIA has it."""
+"""Read prompts from `--prompt TEXT`, `--prompt @FILE` or `--prompt-file FILE`, as text or as NVIDIA has it.
+
+`--system-prompt` and `--negative-prompt` take `@FILE`, too.
+"""
 
 import json
 import re
@@ -13,6 +16,7 @@ _FILE_NAME = re.compile(r"\S+\.(json|ya?ml|txt|md)", re.IGNORECASE)
 _YAML = (".yaml", ".yml")
 # The fields of the prompts in nvidia-cosmos/cosmos-reason2, `prompts/*.yaml`.
 _USER, _SYSTEM = "user_prompt", "system_prompt"
+_PROMPT = "--prompt"
 
 
 def read_question(prompt: str | None, file: str | None, system_prompt: str | None) -> tuple[str | None, str | None]:
@@ -20,6 +24,9 @@ def read_question(prompt: str | None, file: str | None, system_prompt: str | Non
 
     Raises WrongCall.
     """
+    system_file = _named_file(system_prompt, None, "--system-prompt")
+    if system_file is not None:
+        system_prompt = _text(system_file)
     path = _named_file(prompt, file)
     if path is None:
         return prompt, system_prompt
@@ -29,9 +36,11 @@ def read_question(prompt: str | None, file: str | None, system_prompt: str | Non
     return fields[_USER], system_prompt or fields.get(_SYSTEM)
 
 
-def read_description(prompt: str | None, file: str | None) -> str | dict[str, object] | None:
-    """Return the prompt of a generator: text, or NVIDIA's structured JSON. Raises WrongCall."""
-    path = _named_file(prompt, file)
+def read_description(
+    prompt: str | None, file: str | None = None, option: str = _PROMPT
+) -> str | dict[str, object] | None:
+    """Return the prompt of a generator, which `option` names: text, or NVIDIA's structured JSON. Raises WrongCall."""
+    path = _named_file(prompt, file, option)
     if path is None:
         return prompt
     text = _text(path)
@@ -49,14 +58,15 @@ def read_description(prompt: str | None, file: str | None) -> str | dict[str, ob
     return dict(value)
 
 
-def _named_file(prompt: str | None, file: str | None) -> Path | None:
-    """Return the file that holds the prompt; None where the prompt is the text itself. Raises WrongCall."""
+def _named_file(prompt: str | None, file: str | None, option: str = _PROMPT) -> Path | None:
+    """Return the file that holds the prompt of `option`; None where it is the text itself. Raises WrongCall."""
     if prompt is not None and file is not None:
         raise WrongCall("There are two prompts, by --prompt and by --prompt-file.", "Leave one of them out.")
     if prompt is not None and prompt.startswith("@"):
-        return _checked(prompt[1:], "To ask a question that begins with @, write a space before it.")
+        return _checked(prompt[1:], "To send a text that begins with @, write a space before it.")
     if prompt is not None and _FILE_NAME.fullmatch(prompt):
-        raise WrongCall(f"The prompt is the name of a file, {prompt}.", f"To ask its content: --prompt @{prompt}")
+        kind = option.removeprefix("--").replace("-", " ")
+        raise WrongCall(f"The {kind} is the name of a file, {prompt}.", f"To send its content: {option} @{prompt}")
     return None if file is None else _checked(file, "Check the name.")
 
 

@@ -31,7 +31,7 @@ def run_options(function: Decorated) -> Decorated:
         option("--seeds", metavar="LIST", help="Ask everything with each of these seeds, such as 1,2,10-12."),
         option("--pipeline", "pipelines", metavar="ID", multiple=True,
                help="Such as cosmos-reason2-2b; default: the smallest one enabled. Several answer everything each."),
-        option("--prompt", "prompts", metavar="TEXT", multiple=True,
+        option("--prompt", "prompts", metavar="TEXT|@FILE", multiple=True,
                help="What to ask; default: the task's or the pipeline's question. Several are asked each."),
         click.argument("sources", metavar="[SOURCE ...]", type=click.Path(), nargs=-1),
     ):  # fmt: skip

@@ -17,6 +17,7 @@ from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.cli.input_checks import checked_prompt, chosen_pipeline
 from cosmos_batch.cli.options import flag
+from cosmos_batch.cli.prompt_files import read_description, read_question
 from cosmos_batch.cli.reasoner_request import read_reasoner_request
 from cosmos_batch.contract.error import explain
 from cosmos_batch.contract.generation.parameters import SEED_LIMIT
@@ -196,7 +197,14 @@ def _ask_reasoners(run_options: RunOptions, options: dict[str, Any]) -> dict[str
     except ValidationError as error:
         raise WrongCall(explain(error), "docs/reasoner.md says what each parameter takes.") from error
     prompts = [request.prompt] if request.prompt is not None else []
-    prompts += [checked_prompt(prompt) for prompt in run_options.prompts[1:]]
+    for further in run_options.prompts[1:]:
+        prompt, system_prompt = read_question(further, None, run_options.system_prompt)
+        if (system_prompt or None) != request.system_prompt:
+            raise WrongCall(
+                f"The prompts of a run have one system prompt, and --prompt {further} has another.",
+                "Name one for all: --system-prompt TEXT. Or start a run for each.",
+            )
+        prompts.append(checked_prompt(prompt))
     return {"prompts": prompts, "system_prompt": request.system_prompt, "parameters": parameters}
 
 
@@ -207,7 +215,7 @@ def _ask_generators(run_options: RunOptions, options: dict[str, Any]) -> dict[st
             f"{', '.join(unusable)}: generators are not asked with these options.",
             "Write their parameters into a file of JSON, and name it: --parameters made.json",
         )
-    prompts = [prompt_text("prompt", prompt) for prompt in run_options.prompts]
+    prompts = [prompt_text("prompt", read_description(prompt)) for prompt in run_options.prompts]
     return {"prompts": prompts, "generation": read_generation_parameters(_parameters_of_file(run_options))}
 
 

@@ -94,7 +94,23 @@ def test_a_prompt_is_read_from_a_file_of_text(sent: Any, tmp_path: Path) -> None
     assert sent("generate", "--submit", "--prompt-file", "question.txt")["prompt"] == "何が起きる?"
 
 
+def test_other_prompts_are_read_from_files_too(sent: Any, tmp_path: Path) -> None:
+    media_files.video(tmp_path / "clip.mp4", frames=2)
+    (tmp_path / "brief.txt").write_text("Be brief.")
+    assert sent("submit", "clip.mp4", "--system-prompt", "@brief.txt")["systemPrompt"] == "Be brief."
+    (tmp_path / "negative.json").write_text(json.dumps(nvidia_files.NEGATIVE_PROMPT))
+    make = ["generate", "--submit", "--prompt", "A robot.", "--negative-prompt"]
+    assert sent(*make, "@brief.txt")["generation"]["negativePrompt"] == "Be brief."
+    assert sent(*make, "@negative.json")["generation"]["negativePrompt"] == nvidia_files.NEGATIVE_PROMPT
+
+
 WRONG = {
+    "a name for the system prompt": (
+        ["--system-prompt", "question.txt"],
+        "The system prompt is the name of a file, question.txt",
+        "--system-prompt @question.txt",
+    ),
+    "no file of a system prompt": (["--system-prompt", "@nowhere.txt"], "There is no file 'nowhere.txt'", "space"),
     "a name for the prompt": (["--prompt", "question.txt"], "is the name of a file, question.txt", "@question.txt"),
     "no such file": (["--prompt", "@nowhere.txt"], "There is no file 'nowhere.txt'", "write a space before it"),
     "two prompts": (["--prompt", "x", "--prompt-file", "question.txt"], "two prompts", "Leave one"),

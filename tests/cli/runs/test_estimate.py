@@ -22,11 +22,13 @@ from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.runs import ORIGIN_LIMIT, RunItem, RunRequest, RunSummary
 from cosmos_batch.contract.s3 import S3Location
+from cosmos_batch.planning.generation.prompts import prompt_text
 from cosmos_batch.planning.pace import first_seconds_per_unit
 from cosmos_batch.planning.runs.estimate import FIRST_COLD_START_SECONDS, IDLE_SECONDS
 from cosmos_batch.state import RunRow, ShardRow, Table
 from tests.cli.conftest import PIPELINE
 from tests.cli.runs.conftest import ask
+from tests.support import nvidia_files
 
 Plan = Callable[..., PlannedRun]
 Put = Callable[..., None]
@@ -204,6 +206,12 @@ def test_generations_are_weighed_by_what_they_make(plan: Plan) -> None:
         return estimate.gpu_dollars
 
     assert dollars() > 0
+
+
+def test_a_generators_prompt_is_read_from_its_file(plan: Plan, tmp_path: Path) -> None:
+    structured = nvidia_files.structured_prompt(tmp_path)
+    request = plan("--pipeline", "cosmos3-nano", "--prompt", f"@{structured}").request
+    assert request.prompt == prompt_text("prompt", nvidia_files.STRUCTURED_PROMPT)
 
 
 def test_what_starts_from_text_is_no_file_of_the_plan(plan: Plan, put: Callable[..., None], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cosmos_batch.cli.runs.run_plan import PlannedRun
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.runs import RunItem, RunRequest
 from cosmos_batch.planning.runs.shards import FIRST_SHARD_ITEMS
+from tests.support import nvidia_files
 from tests.support.runs import read_items, read_shards
 
 Items = Callable[..., Sequence[RunItem]]
@@ -203,6 +204,30 @@ def test_prompts_and_seeds_are_swept(items: Items, put: Put) -> None:
     assert found[-1].prompt == "Two?"
     assert found[-1].parameters is not None
     assert (found[-1].parameters.seed, found[-1].parameters.temperature) == (8, 1)
+
+
+def test_each_prompt_is_read_from_its_file(items: Items, plan: Plan, put: Put, tmp_path: Path) -> None:
+    put("a.mp4")
+    for name in ("One", "Two"):
+        (tmp_path / f"{name}.txt").write_text(f"{name}?")
+    (tmp_path / "brief.txt").write_text("Be brief.")
+    both = ("--prompt", f"@{tmp_path}/One.txt", "--prompt", f"@{tmp_path}/Two.txt")
+    assert [item.prompt for item in items("s3://assets/a.mp4", *both)] == ["One?", "Two?"]
+    brief = ("--system-prompt", f"@{tmp_path}/brief.txt")
+    assert plan("s3://assets/a.mp4", *brief).request.system_prompt == "Be brief."
+    with pytest.raises(WrongCall, match=r"The prompt is the name of a file, Two\.txt"):
+        plan("s3://assets/a.mp4", "--prompt", "One?", "--prompt", "Two.txt")
+
+
+def test_prompts_with_system_prompts_of_their_own_are_refused(
+    items: Items, plan: Plan, put: Put, tmp_path: Path
+) -> None:
+    put("a.mp4")
+    question = nvidia_files.question(tmp_path)
+    with pytest.raises(WrongCall, match="have one system prompt, and --prompt @"):
+        plan("s3://assets/a.mp4", "--prompt", "One?", "--prompt", f"@{question}")
+    both = items("s3://assets/a.mp4", "--prompt", "One?", "--prompt", f"@{question}", "--system-prompt", "x")
+    assert [item.prompt for item in both] == ["One?", "What can be the next immediate action?"]
 
 
 def test_an_output_on_this_machine_is_refused_with_the_command_that_saves_answers_here(plan: Plan, put: Put) -> None:
