@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import chosen_pipeline, chosen_reasoner
 from cosmos_batch.cli.local_cloud import default_home
 from cosmos_batch.contract.config import Config
+from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.planning.deployment import EnabledPipeline, enabled_pipelines
 from cosmos_batch.store.checkpoint_folder import is_checkpoint
@@ -53,6 +55,11 @@ def checked_model(model: str) -> str:
         return str(folder.resolve())
     if model.startswith(("/", ".", "~")):
         raise WrongCall(f"There is no folder {model}.", "Name a checkpoint's folder, or a Hugging Face id (org/name).")
+    if not re.fullmatch(MODEL_NAME_PATTERN, model):
+        raise WrongCall(
+            f"{model} is neither a checkpoint's folder nor a Hugging Face id.",
+            "Name a folder that exists, or an id such as nvidia/Cosmos-Reason2-2B (org/name, or org/name@revision).",
+        )
     return model
 
 

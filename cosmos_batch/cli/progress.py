@@ -47,7 +47,8 @@ def follow(deployment: Deployment, job_id: str, since: datetime, display: Displa
             complete = snapshot.execution.status != "SUCCEEDED" or STAGES[-1] in shown
             if complete or time.monotonic() > ended_at + _LAST_STAGE_SECONDS:
                 return snapshot
-        display.waiting(snapshot.waits_for())
+        if STAGES[-1] not in shown:
+            display.waiting(snapshot.waits_for())
         time.sleep(POLL_SECONDS)
 
 

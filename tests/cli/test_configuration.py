@@ -9,7 +9,7 @@ import pytest
 
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.cli import configuration, synthesis
-from cosmos_batch.cli.errors import CliError
+from cosmos_batch.cli.errors import CliError, WrongCall
 from cosmos_batch.planning.configuration import load_config
 
 
@@ -52,6 +52,13 @@ def test_a_model_is_an_id_or_a_checkpoint(tmp_path: Path, monkeypatch: pytest.Mo
     assert configuration.checked_model("nvidia/Cosmos-Reason2-2B") == "nvidia/Cosmos-Reason2-2B"
     with pytest.raises(CliError, match="no folder"):
         configuration.checked_model("./nowhere")
+
+
+@pytest.mark.parametrize("name", ["nowhere/", "Cosmos-Reason2-2B", "folder of mine", "org/name/more", "org/name@"])
+def test_a_model_of_another_form_is_refused_in_words(name: str) -> None:
+    with pytest.raises(WrongCall, match="neither a checkpoint's folder nor a Hugging Face id") as refused:
+        configuration.checked_model(name)
+    assert "nvidia/Cosmos-Reason2-2B" in refused.value.remedy
 
 
 class Pool:

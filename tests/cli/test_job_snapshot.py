@@ -87,6 +87,21 @@ def test_stages_are_shown_in_their_order(
     assert shown == [1, 2, 5], "each as soon as those before it were reached"
 
 
+def test_nothing_is_waited_for_after_the_last_stage(
+    deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of a job has its last stage before its execution has ended."""
+    run_through(deployment, job, stepfunctions)
+    end = JobObserver(deployment, job.job_id).look()
+    queued = replace(execution(), queued_at=STARTED)
+    sights = iter([JobSnapshot(queued), JobSnapshot(queued, end.row, end.worker), end])
+    monkeypatch.setattr(JobObserver, "look", lambda _: next(sights))
+    recorder = Recorder()
+    progress.follow(deployment, job.job_id, STARTED, recorder)
+    assert recorder.texts == ["checking the request"]
+    assert [stage for stage, _ in recorder.stages] == list(STAGES)
+
+
 def test_the_last_stage_is_waited_for(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
