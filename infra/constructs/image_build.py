@@ -64,29 +64,23 @@ class ImageBuilds(Construct):
         )
 
 
-class ImageBuild(Construct):
-    """An image that CodeBuild builds: its repository, its project, and its tag.
+class ImageRepository(Construct):
+    """The repository of an image from which workers pull it.
 
-    The tag is a hash of all files that the build sees. So an edit of another file builds nothing, and a tag always
-    names the same content.
+    It is deployed whether or not a pipeline uses the image. Workers of the deployment before may still have to pull
+    theirs, which they could not if another engine took its repository away. Without images it costs nothing.
     """
 
-    def __init__(self, scope: Construct, image: Image, builds: ImageBuilds) -> None:
+    def __init__(self, scope: Construct, image: Image) -> None:
+        # The logical ids of deployed repositories derive from this id.
         super().__init__(scope, f"{image.title()}Build")
-        self.builds = builds
-        self._image = image
-        self._settings = builds.settings
-        source = s3_assets.Asset(
-            self, "Source", path=str(ROOT), exclude=build_context(image), ignore_mode=IgnoreMode.DOCKER
-        )
-        self.tag = _tag(source.asset_hash, builds.settings)
         # The name is fixed, so that job definitions can contain it. If they imported a name that CloudFormation chose,
-        # CloudFormation could not delete the repository of an image that is no longer needed.
-        name = f"cosmos-batch/{image}"
+        # CloudFormation could not delete the repository of an image that a later version does not have.
+        self.name = f"cosmos-batch/{image}"
         self.repository = ecr.Repository(
             self,
             "Repository",
-            repository_name=name,
+            repository_name=self.name,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             lifecycle_rules=[
@@ -105,6 +99,24 @@ class ImageBuild(Construct):
             removal_policy=RemovalPolicy.DESTROY,
             empty_on_delete=True,
         )
+
+
+class ImageBuild(ImageRepository):
+    """An image that CodeBuild builds: its repository, its project, and its tag.
+
+    The tag is a hash of all files that the build sees. So an edit of another file builds nothing, and a tag always
+    names the same content.
+    """
+
+    def __init__(self, scope: Construct, image: Image, builds: ImageBuilds) -> None:
+        super().__init__(scope, image)
+        self.builds = builds
+        self.image = image
+        self._settings = builds.settings
+        source = s3_assets.Asset(
+            self, "Source", path=str(ROOT), exclude=build_context(image), ignore_mode=IgnoreMode.DOCKER
+        )
+        self.tag = _tag(source.asset_hash, builds.settings)
         self._cache = ecr.Repository(
             self,
             "Cache",
@@ -118,7 +130,7 @@ class ImageBuild(Construct):
             removal_policy=RemovalPolicy.DESTROY,
             empty_on_delete=True,
         )
-        self.named = ecr.Repository.from_repository_name(self, "Named", name)
+        self.named = ecr.Repository.from_repository_name(self, "Named", self.name)
         self.log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         self.project = self._make_project(source, builds.network)
         builds.connect(self)
@@ -127,7 +139,7 @@ class ImageBuild(Construct):
         """Add a custom resource to `stack`, so that its deployment builds the image and fails if the build fails."""
         return CustomResource(
             stack,
-            f"{self._image.title()}Built",
+            f"{self.image.title()}Built",
             resource_type="Custom::ImageBuild",
             service_token=self.builds.function.function_arn,
             properties={
@@ -154,7 +166,7 @@ class ImageBuild(Construct):
         project = codebuild.Project(
             self,
             "Project",
-            description=f"Image {self._image} of Cosmos Batch",
+            description=f"Image {self.image} of Cosmos Batch",
             source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
             build_spec=codebuild.BuildSpec.from_object(
                 {"version": "0.2", "phases": {"build": {"commands": ["bash containers/build.sh"]}}}
@@ -185,7 +197,7 @@ class ImageBuild(Construct):
 
     def _variables(self) -> dict[str, codebuild.BuildEnvironmentVariable]:
         plain = {
-            "IMAGE": self._image,
+            "IMAGE": self.image,
             "REPOSITORY": self.repository.repository_uri,
             "CACHE": self._cache.repository_uri,
             "TAG": self.tag,

@@ -1,6 +1,6 @@
 """The container images of the workers."""
 
-from typing import Any
+from typing import Any, get_args
 
 from aws_cdk import CfnOutput, IgnoreMode, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
@@ -12,12 +12,15 @@ from cosmos_batch.catalogue.engines import Image
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.images import ImageSettings
 from cosmos_batch.planning.deployment import enabled_pipelines
-from infra.constructs.image_build import ROOT, ImageBuild, ImageBuilds, build_context
+from infra.constructs.image_build import ROOT, ImageBuild, ImageBuilds, ImageRepository, build_context
 from infra.stacks.network import NetworkStack
 
 
 class ImagesStack(Stack):
-    """The stack with an image for each engine environment that an enabled pipeline needs (`containers/<name>`)."""
+    """The stack with an image for each engine environment that an enabled pipeline needs (`containers/<name>`).
+
+    It has the repositories of all images, so that no change of the configuration removes one.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, config: Config, network: NetworkStack, **kwargs: Any
@@ -30,6 +33,10 @@ class ImagesStack(Stack):
             self._build_in_the_cloud(names, config.own.images, network)
         else:
             self._build_here(names, config.own.images)
+        built = [build.image for build in self.builds]
+        for name in get_args(Image):
+            if name not in built:
+                ImageRepository(self, name)
 
     def _build_in_the_cloud(self, names: list[Image], settings: ImageSettings, network: NetworkStack) -> None:
         builds = ImageBuilds(self, "Builds", settings, network)

@@ -11,6 +11,7 @@ from cosmos_batch.planning.configuration import parse_config
 from infra.synth import synthesize
 from tests.infra.assembly import Assembly, Resource
 from tests.infra.examples import example
+from tests.support.configurations import with_nano
 
 DOCKER_HUB = "arn:aws:secretsmanager:us-east-1:123456789012:secret:docker-hub-AbCdEf"
 
@@ -76,16 +77,16 @@ def test_the_job_definition_names_the_tag_and_waits_for_the_build(assembly: Asse
 
 
 def test_images_are_scanned_and_kept_as_long_as_a_tag_names_them(assembly: Assembly) -> None:
-    repository = assembly.one("Images", "ECR::Repository", "Repository")
-    assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
-    assert repository["ImageTagMutability"] == "IMMUTABLE"
+    for repository in assembly.properties("Images", "ECR::Repository", "Repository"):
+        assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
+        assert repository["ImageTagMutability"] == "IMMUTABLE"
     for one in assembly.properties("Images", "ECR::Repository"):
         untagged = json.loads(one["LifecyclePolicy"]["LifecyclePolicyText"])["rules"][0]
         assert untagged["selection"]["tagStatus"] == "untagged"
 
 
 def test_the_last_ten_images_are_kept_whatever_their_age(assembly: Assembly) -> None:
-    repository = assembly.one("Images", "ECR::Repository", "Repository")
+    repository = assembly.one("Images", "ECR::Repository", "ReasonerBuildRepository")
     tagged = json.loads(repository["LifecyclePolicy"]["LifecyclePolicyText"])["rules"][-1]["selection"]
     assert (tagged["tagStatus"], tagged["tagPatternList"]) == ("tagged", ["*"])
     assert (tagged["countType"], tagged["countNumber"]) == ("imageCountMoreThan", 10)
@@ -95,6 +96,27 @@ def test_layers_have_a_repository_of_their_own(assembly: Assembly) -> None:
     build_variables = variables(assembly.one("Images", "CodeBuild::Project"))
     assert build_variables["CACHE"]["Value"] != build_variables["REPOSITORY"]["Value"]
     assert "ImageTagMutability" not in assembly.one("Images", "ECR::Repository", "Cache")
+
+
+@pytest.mark.parametrize("engine", ["diffusers", "cosmos-framework", "phyai", "endpoint"])
+def test_another_engine_takes_away_no_repository(engine: str, tmp_path: Path) -> None:
+    """Workers of the deployment before still pull their image, also when CDK has deployed the other stacks."""
+    entry = {"engine": engine, **({"endpoint": {"url": "http://10.0.1.7:8000/v1"}} if engine == "endpoint" else {})}
+    config = parse_config(with_nano(guardrails=False, **entry))
+    changed = Assembly(synthesize(config, tmp_path / "cdk.out"))
+    assert named_repositories(changed) == named_repositories(example("generator-only"))
+    (built_image,) = built(changed)
+    assert not built_image.startswith("Omni")
+
+
+def test_docker_on_the_machine_that_deploys_takes_away_no_repository(local_docker: Assembly) -> None:
+    assert named_repositories(local_docker) == named_repositories(example("reason-only"))
+
+
+def named_repositories(assembly: Assembly) -> dict[str, Resource]:
+    """Return the repositories from which workers pull, by logical id. Those of layers have no name."""
+    repositories = assembly.resources("Images", "ECR::Repository")
+    return {name: one for name, one in repositories.items() if "RepositoryName" in one["Properties"]}
 
 
 def test_an_image_that_is_no_longer_needed_can_be_removed() -> None:
@@ -139,7 +161,7 @@ def test_a_failed_build_does_not_delete_a_repository() -> None:
 
 
 def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replaces_no_repository() -> None:
-    """The logical ids and names are those of commit 0f4e7e0."""
+    """The logical ids and names of the reasoner's and Omni's are those of commit 0f4e7e0."""
     repositories = example("everything").resources("Images", "ECR::Repository")
     names = {name: repository["Properties"].get("RepositoryName") for name, repository in repositories.items()}
     assert names == {
@@ -147,6 +169,9 @@ def test_an_update_of_a_deployment_whose_images_were_built_in_their_stack_replac
         "ReasonerBuildCache7B89AA3E": None,
         "OmniBuildRepository16F98C64": "cosmos-batch/omni",
         "OmniBuildCacheA18EF1F4": None,
+        "DiffusersBuildRepository086A9821": "cosmos-batch/diffusers",
+        "FrameworkBuildRepository3825E277": "cosmos-batch/framework",
+        "PhyaiBuildRepositoryC27646BB": "cosmos-batch/phyai",
     }
 
 

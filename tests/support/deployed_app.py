@@ -294,6 +294,25 @@ def wait_for(look: Callable[[], Answer | None], seconds: float, otherwise: str) 
         pause = min(0.4, 1.2 * pause)
 
 
+def deploy_stack(stack: str, assembly: Path, cloud: LocalCloud) -> None:
+    """Deploy as `npx cdk deploy --exclusively STACK` does, without changing the other stacks."""
+    alone = assembly.parent / f"{stack}.only"
+    alone.mkdir(exist_ok=True)
+    for file in assembly.iterdir():
+        if file.name != "manifest.json" and not (alone / file.name).exists():
+            (alone / file.name).symlink_to(file)
+    manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
+    kept = {
+        name: artifact
+        for name, artifact in manifest["artifacts"].items()
+        if artifact["type"] != "aws:cloudformation:stack" or name == stack
+    }
+    for artifact in kept.values():
+        artifact["dependencies"] = [one for one in artifact.get("dependencies", []) if one in kept]
+    (alone / "manifest.json").write_text(json.dumps({**manifest, "artifacts": kept}), encoding="utf-8")
+    deploy(alone, cloud, lambda _: None)
+
+
 @contextmanager
 def running_app(
     folder: Path, config: Config, prepare: Callable[[LocalCloud], None] = lambda cloud: None
