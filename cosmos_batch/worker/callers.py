@@ -2,6 +2,7 @@
 
 A worker learns from an execution's heartbeat that nobody waits for a job any more. An item's run has no heartbeat: its
 row in the state table is read instead, at most once in `SECONDS` for each run, however many of its items are in hand.
+Before an item is dropped it is read anew, at most once in `SECONDS_TO_DROP`: a run that was cancelled may go on.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Watcher, count_item
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.task_tokens import TaskTokens, TokenState
 
-SECONDS = 10.0
+SECONDS, SECONDS_TO_DROP = 10.0, 1.0
 
 log = logging.getLogger(__name__)
 
@@ -41,23 +42,23 @@ class Callers:
             return self._task_tokens.heartbeat(job.job_id, delivery.task_token)
         assert delivery.run is not None, "a message has a token or a run"
         try:
-            if not self._has_stopped(delivery.run):
+            if not self._has_stopped(delivery.run, SECONDS):
                 return "alive"
             row = self._jobs.get(job.job_id)
-            return "gone" if row is None or not self._others_wait(row) else "alive"
+            return "gone" if row is None or not self._others_wait(row, SECONDS) else "alive"
         except (BotoCoreError, ClientError):
             log.warning("the run's row could not be read", exc_info=True, extra={"jobId": job.job_id})
             return "unknown"
 
-    def _others_wait(self, row: JobRow) -> bool:
+    def _others_wait(self, row: JobRow, seconds: float) -> bool:
         runs = {Watcher.parse(watcher).run for watcher in row.watchers}
-        return not all(self._has_stopped(run) for run in sorted(runs))
+        return not all(self._has_stopped(run, seconds) for run in sorted(runs))
 
-    def _has_stopped(self, run: str) -> bool:
-        """Return whether a run has stopped and needs no item any more, as its row said at most `SECONDS` ago."""
+    def _has_stopped(self, run: str, seconds: float) -> bool:
+        """Return whether a run has stopped and needs no item any more, as its row said at most `seconds` ago."""
         with self._lock:  # one of many items reads the row, and the others wait for what it finds
             read_at, stops = self._stops.get(run, (float("-inf"), False))
-            if time.monotonic() - read_at >= SECONDS:
+            if time.monotonic() - read_at >= seconds:
                 row = self._runs.get(run)
                 stops = row is None or row.stops
                 self._stops[run] = (time.monotonic(), stops)
@@ -111,11 +112,11 @@ class Callers:
             self._runs.shards.forget_tokens(shard_row)
 
     def cancel(self, delivery: Delivery) -> bool:
-        """Close an item's job that no run waits for. Returns False if another run has come to wait for it."""
+        """Close an item's job that no run waits for. Returns False if one has come to wait for it, or goes on."""
         row = self._jobs.get(delivery.job.job_id)
         if row is None:
             return True
-        if self._others_wait(row):
+        if self._others_wait(row, SECONDS_TO_DROP):
             return False
         closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=ITEM_CANCELLED), True, row.watchers)
         if closed is None or closed.state not in FINAL:

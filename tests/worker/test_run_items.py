@@ -19,6 +19,7 @@ from tests.worker.engines import Counting
 @pytest.fixture(autouse=True)
 def _reads_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callers, "SECONDS", 0.0)
+    monkeypatch.setattr(callers, "SECONDS_TO_DROP", 0.0)
 
 
 def row(bench: WorkerFixture, name: str) -> JobRow:
@@ -92,6 +93,25 @@ def test_an_item_of_a_cancelled_run_is_dropped_before_it_begins(bench: WorkerFix
     assert bench.shard("r").cancelled == 1
     assert row(bench, "item-a").state == "CANCELLED"
     assert bench.waiting() == (0, 0)
+
+
+def test_an_item_of_a_run_that_goes_on_is_done_though_the_worker_has_just_read_that_it_was_cancelled(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "SECONDS", 3600.0)
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+    bench.runs.begin("r", "arn:e1")
+    bench.runs.cancel("r", "by a person")
+    cancel = callers.Callers.cancel
+
+    def resume_first(self: callers.Callers, delivery: Delivery) -> bool:
+        bench.runs.begin("r", "arn:e2")
+        return cancel(self, delivery)
+
+    monkeypatch.setattr(callers.Callers, "cancel", resume_first)
+    bench.worker().run()
+    assert (bench.shard("r").succeeded, bench.shard("r").cancelled) == (1, 0)
 
 
 def test_an_item_that_another_run_wants_is_done_though_its_own_run_was_cancelled(bench: WorkerFixture) -> None:
