@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from cosmos_batch.cli.command_line import option
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import FAILED, CliError, WrongCall, explain
+from cosmos_batch.cli.errors import FAILED, CliError, StillRunning, WrongCall, explain
 from cosmos_batch.cli.job_result import JobResult, not_saved, print_error, read_document, save_files
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.cli.output import OutputTarget
@@ -32,6 +32,13 @@ def refuse_with_json(as_json: bool, **others: object) -> None:
 def print_line(**fields: Any) -> None:
     """Print one object."""
     print(json.dumps(fields, ensure_ascii=False), flush=True)
+
+
+def print_missing_result_line(job_id: str, error: CliError) -> None:
+    """Print the object of a job whose result cannot be read, or is not there yet."""
+    code = "NotEnded" if isinstance(error, StillRunning) else "NotRead"
+    described = {"code": code, "message": error.message, "remedy": error.remedy}
+    print_line(id=job_id, error=described, documentUri=None, document=None, saved=[])
 
 
 def print_result_line(deployment: Deployment, result: JobResult, target: OutputTarget | None) -> int:

@@ -49,6 +49,16 @@ def test_results_have_documents_and_errors(printed: Any, job: Job) -> None:
     assert failed["error"] == REFUSED.model_dump(mode="json")
 
 
+def test_jobs_without_a_result_have_an_object_too(printed: Any, job: Job) -> None:
+    status, lines = printed("result", "running", "nothing", job.job_id, "--json")
+    assert status == 3
+    codes = {line["id"]: line["error"] and line["error"]["code"] for line in lines}
+    assert codes == {"running": "NotEnded", "nothing": "NotRead", job.job_id: None}
+    assert all(line.keys() == lines[-1].keys() for line in lines)
+    status, [line] = printed("result", "running", "--json")
+    assert status == 3 and "cosmos-batch result --wait running" in line["error"]["remedy"]
+
+
 def test_results_name_the_files_that_were_saved(printed: Any, job: Job, tmp_path: Path) -> None:
     status, [line] = printed("result", job.job_id, "--json", "--output", f"{tmp_path}/made/")
     [path] = line["saved"]

@@ -13,7 +13,12 @@ from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall, explain
 from cosmos_batch.cli.input_checks import checked_path
 from cosmos_batch.cli.job_result import JobResult, print_error, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.job_snapshot import JobObserver, find_job, no_such_job
-from cosmos_batch.cli.json_lines import print_result_line, refuse_with_json, result_json_option
+from cosmos_batch.cli.json_lines import (
+    print_missing_result_line,
+    print_result_line,
+    refuse_with_json,
+    result_json_option,
+)
 from cosmos_batch.cli.messages import inform, warn
 from cosmos_batch.cli.output import OutputTarget, output_options, output_target
 from cosmos_batch.cli.stopped_clouds.lookup import Kept, find_with_kept
@@ -68,6 +73,8 @@ def command(
             if overlay:
                 status = max(status, draw_overlay(deployment, result, target, force, file))
         except CliError as error:
+            if as_json:
+                print_missing_result_line(job_id, error)
             if len(ids) == 1:
                 raise
             warn(f"error: {explain(error)}")
