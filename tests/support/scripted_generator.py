@@ -4,6 +4,7 @@ The prompt may be a JSON object; these of its keys count:
 
 | key | effect |
 |---|---|
+| `until` | the answer waits for a file with this path |
 | `frames` | the video has so many frames, whatever was requested |
 | `claims` | fields of the generation that the engine says it changed |
 | `blocked` | `prompt` or `output`: the guardrail refuses it |
@@ -13,6 +14,7 @@ The prompt may be a JSON object; these of its keys count:
 | `checks` | the verdicts of its guardrails; without it, the guardrails of the job let everything pass |
 """
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,8 @@ class ScriptedGenerator:
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         assert job.generation is not None, "a generator answers no questions"
         script = _script(job.generation.prompt)
+        while "until" in script and not Path(script["until"]).exists():
+            await asyncio.sleep(0.1)
         if "blocked" in script:
             raise blocked(script["blocked"])
         generation = _settled(job.generation, generation_files(job, workdir))
