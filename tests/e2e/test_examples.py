@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import httpx
@@ -49,11 +50,20 @@ SUBSTITUTES = {
 }
 
 
+def examples_by_command() -> list[list[str]]:
+    """Return the examples of each command, in the order of --help."""
+    return [list(command.examples) for command in commands().values() if isinstance(command, CosmosCommand)]
+
+
 def examples() -> list[str]:
-    """Return the examples of all commands, in the order of --help."""
-    return [
-        example for command in commands().values() if isinstance(command, CosmosCommand) for example in command.examples
-    ]
+    """Return the examples of all commands."""
+    return list(chain(*examples_by_command()))
+
+
+def first_of_each_command(chosen: list[str]) -> list[pytest.ParameterSet]:
+    """Return examples as parameters of a test: `make test` takes the first of each command, CI all of them."""
+    first = {next((one for one in of_command if one in chosen), None) for of_command in examples_by_command()}
+    return [pytest.param(one, marks=() if one in first else pytest.mark.slow, id=one) for one in chosen]
 
 
 HERE = [example for example in examples() if example not in LAST and not any(part in example for part in NOT_HERE)]
@@ -246,7 +256,7 @@ def test_every_example_is_run_or_said_to_be_impossible_here() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("example", [example for example in HERE if example not in SERVED])
+@pytest.mark.parametrize("example", first_of_each_command([example for example in HERE if example not in SERVED]))
 def test_an_example_does_what_it_says(place: Place, example: str, capsys: pytest.CaptureFixture[str]) -> None:
     place.renew_answers()
     status, printed = place.run(example)
@@ -257,7 +267,7 @@ def test_an_example_does_what_it_says(place: Place, example: str, capsys: pytest
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("example", SERVED)
+@pytest.mark.parametrize("example", first_of_each_command(SERVED))
 def test_an_example_serves_its_page_until_ctrl_c_is_pressed(place: Place, example: str) -> None:
     place.renew_answers()
     with served_page(*place.substituted(Typed.read(example).arguments)) as page:
