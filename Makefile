@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-all test-again test-fast test-omni lint vllm chromium console pictures synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-not-slow test-all test-again test-fast test-omni lint style types vllm chromium console pictures synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -38,7 +38,11 @@ demo: $(INSTALLED) ## Run one clip through the whole system on this machine: mak
 demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate [PROMPT="..."] [FILE=my.png]
 	@$(BIN)/cosmos-batch demo-generate
 
-test: lint $(VLLM) chromium ## Lint, then run all tests but the slow ones
+# mypy takes a minute on one core after a clone: the tests run beside it.
+test: style $(VLLM) chromium ## Lint, and run all tests but the slow ones
+	@$(MAKE) --no-print-directory --jobs 2 types test-not-slow
+
+test-not-slow:
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
 test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
@@ -53,9 +57,13 @@ test-fast: lint ## Lint, then run the tests without clouds, browsers, engines an
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
 	@$(TIME_LIMIT) .venv/omni/bin/python -m pytest tests/omni
 
-lint: $(INSTALLED) ## Check style, format and types
+lint: style types ## Check style, format and types
+
+style: $(INSTALLED)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
 	@$(BIN)/mypy
 
 vllm: $(INSTALLED) ## Add vLLM to .venv, for this machine's NVIDIA GPU
