@@ -99,7 +99,10 @@ def test_a_job_that_goes_on_has_a_status_of_its_own(shell: Shell, running: str) 
     assert shell.run("retry", running, status=3)[0] == ""
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+# tests/cli/test_main.py sends SIGTERM to the command line within one process.
+@pytest.mark.parametrize(
+    ("sent", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_command_that_waits_can_be_interrupted_and_the_job_goes_on(
     sent: signal.Signals, status: int, shell: Shell, running: str
 ) -> None:

@@ -121,9 +121,10 @@ def test_two_runs_are_compared(app: App, first: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "call"),
     [
-        ("cosmos_batch.cli.runs.local_inputs:LocalUploads._upload", 2),
         ("cosmos_batch.cli.runs.stored_run:StoredRun._write", 3),
-        ("cosmos_batch.cli.runs.confirm_and_start:begin_run", 1),
+        # tests/cli/commands/runs/test_actions.py interrupts a start at each of its steps, in one process.
+        pytest.param("cosmos_batch.cli.runs.local_inputs:LocalUploads._upload", 2, marks=pytest.mark.slow),
+        pytest.param("cosmos_batch.cli.runs.confirm_and_start:begin_run", 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_start_that_was_killed_goes_on_when_it_is_typed_again(
