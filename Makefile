@@ -42,7 +42,7 @@ demo-generate: $(INSTALLED) ## Make a video on this machine: make demo-generate 
 test: style $(VLLM) chromium ## Lint, and run all tests but the slow ones
 	@$(MAKE) --no-print-directory --jobs 2 types test-not-slow
 
-test-not-slow:
+test-not-slow: ## Run all tests but the slow ones
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
 test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
@@ -59,11 +59,11 @@ test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environmen
 
 lint: style types ## Check style, format and types
 
-style: $(INSTALLED)
+style: $(INSTALLED) ## Check style and format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(INSTALLED)
+types: $(INSTALLED) ## Check types
 	@$(BIN)/mypy
 
 vllm: $(INSTALLED) ## Add vLLM to .venv, for this machine's NVIDIA GPU

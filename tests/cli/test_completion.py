@@ -74,7 +74,7 @@ def test_every_option_that_takes_a_file_completes_its_name() -> None:
     takes_files = [option for option in options if re.search(r"\b(FILE|FOLDER|PATH|DIR)\b", option.metavar or "")]
     assert len(takes_files) > 20
     texts = [option.name for option in takes_files if not isinstance(option.type, click.Path)]
-    assert set(texts) == {"prompt"}, "which is text in most cases"
+    assert set(texts) == {"prompt", "prompts", "system_prompt", "negative_prompt"}, "which are text in most cases"
 
 
 def test_names_of_commands_are_completed_without_importing_them() -> None:
