@@ -50,8 +50,9 @@ _PASSING_CODES = _THROTTLING_CODES | {
 class RetryBudget:
     """Repeats requests that fail with an error that may pass. One object serves all threads of one operation.
 
-    It gives up when no request of the operation has succeeded for `seconds`. So an operation of thousands of requests
-    succeeds even if one in five of them fails.
+    It gives up when a request has failed for `seconds` and no other of the operation has succeeded meanwhile. So an
+    operation of thousands of requests succeeds even if one in five of them fails; and one that takes longer than
+    `seconds` until it fails, such as the upload of a large file, is repeated too.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -60,12 +61,14 @@ class RetryBudget:
 
     def call(self, request: Callable[[], Value]) -> Value:
         """Call `request` until it succeeds, and return its result. Raises the last of `FAULTS` after giving up."""
-        attempt = 0
+        attempt, failing_since = 0, None
         while True:
             try:
                 result = request()
             except FAULTS as error:
-                if not may_succeed_later(error) or time.monotonic() - self._success_at > self._seconds:
+                failing_since = failing_since or time.monotonic()
+                since = max(failing_since, self._success_at)
+                if not may_succeed_later(error) or time.monotonic() - since > self._seconds:
                     raise
                 logger.info("retrying a request of S3: %s: %s", type(error).__name__, error)
                 time.sleep(min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError
 
 from cosmos_batch.store import ModelStore, s3_retries
 from cosmos_batch.store.backup import Backup
@@ -88,6 +89,21 @@ def test_a_backup_is_dropped_though_each_request_fails_once(
     backup.drop(MODEL, manifest.commit)
     assert {method for method, _ in failed} == {"DELETE", "GET", "POST"}
     assert keys() == []
+
+
+def test_a_request_that_fails_after_more_time_than_retries_get_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, starts = 0.0, 0
+
+    def upload() -> str:
+        nonlocal now, starts
+        starts += 1
+        now += s3_retries.RETRY_SECONDS + 1
+        if starts == 1:
+            raise ConnectionClosedError(endpoint_url="https://s3")
+        return "done"
+
+    monkeypatch.setattr(s3_retries, "time", SimpleNamespace(monotonic=lambda: now, sleep=lambda _seconds: None))
+    assert s3_retries.RetryBudget().call(upload) == "done"
 
 
 def test_an_upload_that_s3_refuses_is_not_repeated(
