@@ -158,7 +158,8 @@ class Workers:
 
     def ready(self, worker: str) -> WorkerRow:
         """Note that the worker serves: its model is loaded, or it received a job while it was leaving."""
-        return self._set(worker, "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now", ready="READY")
+        expression = "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now REMOVE #pausedUntil"
+        return self._set(worker, expression, ready="READY")
 
     def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:
         """Record which model the worker has loaded. `scale` asks it to leave if another commit is recorded."""
