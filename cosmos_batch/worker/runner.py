@@ -222,7 +222,7 @@ class Runner:
                 job = await self.upsampler.upsample(job, workdir)
             prepared = time.monotonic() - began
             output = await self.inference.infer(attempt, job, workdir)
-            self.endings.outage.end()
+            self.endings.outage.answered(job)
             assert attempt.inferring_since is not None, "it was in the engine"
             timings = {"prepare": round(prepared, 3), "infer": round(time.monotonic() - attempt.inferring_since, 3)}
             attempt.phase = AttemptPhase.CONCLUDING

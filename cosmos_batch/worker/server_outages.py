@@ -41,7 +41,7 @@ class Outage:
         Whether the engine's own server is unavailable, without which no job can be done.
     paused_until
         When the last of the jobs is tried again that wait for the engine's server, or for the one that writes prompts
-        (ISO 8601, UTC). None if none waits, or if a job was answered since.
+        (ISO 8601, UTC). None if none waits, or if a job that needed a server was answered since.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -61,9 +61,11 @@ class Outage:
         """Note that a job waits in its queue until then."""
         self.paused_until = max(until, self.paused_until or until)
 
-    def end(self) -> None:
-        """Note that a job was answered."""
-        self.is_on, self._probes, self.paused_until = False, 0, None
+    def answered(self, job: Job) -> None:
+        """Note that a job was answered, which ends the outage unless the job needed no server."""
+        writes_prompt = job.generation is not None and job.generation.upsample_prompt
+        if self._server is not None or writes_prompt:
+            self.is_on, self._probes, self.paused_until = False, 0, None
 
     @property
     def seconds_until_probe(self) -> float:

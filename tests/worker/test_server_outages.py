@@ -27,6 +27,7 @@ from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.server_outages import FORGIVEN_INTERRUPTIONS, pause_seconds
 from tests.engines.reasoner.endpoint.conftest import Server, error
 from tests.support.generations import settled
+from tests.support.jobs import make_job
 from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import InProcessWorker, WorkerFixture
 from tests.worker.engines import PATIENCE, until
@@ -249,12 +250,16 @@ def test_a_worker_leaves_while_its_jobs_go_on_waiting_for_the_upsampler(bench: W
     assert left.paused_until == max(row.waiting.until for row in paused if row.waiting)
 
 
-def test_an_answered_job_ends_the_pauses_that_a_worker_tells_of() -> None:
+def test_an_answered_job_that_needed_a_server_ends_the_pauses_that_a_worker_tells_of() -> None:
+    plain = make_job("plain")
+    generation = settled({"upsample_prompt": True, "mode": "t2v"}, None, "A robot pours water.")
     outage = server_outages.Outage(ScriptedEngine())
     for moment in ("2026-01-01T00:10:00+00:00", "2026-01-01T00:15:00+00:00", "2026-01-01T00:12:00+00:00"):
         outage.paused(moment)
     assert outage.paused_until == "2026-01-01T00:15:00+00:00"
-    outage.end()
+    outage.answered(plain)
+    assert outage.paused_until == "2026-01-01T00:15:00+00:00", "no server was needed for it"
+    outage.answered(plain.model_copy(update={"generation": generation}))
     assert outage.paused_until is None
 
 
