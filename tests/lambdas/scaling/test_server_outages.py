@@ -79,14 +79,16 @@ def test_a_worker_that_is_about_to_end_counts_as_left(cloud: Cloud, workers: Wor
 
 
 @pytest.mark.usefixtures("paused")
-def test_a_worker_that_stayed_after_all_and_was_lost_later_is_replaced_at_once(cloud: Cloud, workers: Workers) -> None:
+def test_a_worker_that_stayed_after_all_and_ends_by_a_spot_notice_is_replaced_at_once(
+    cloud: Cloud, workers: Workers
+) -> None:
     workers.submitted("job-first", DEFINITION)
     workers.started("job-first")
     workers.draining("job-first", moment(600))
     workers.ready("job-first")
     workers.seen("job-first", completed=5)
-    lost = {"status": "FAILED", "statusReason": "Host EC2 (instance i-0123456789abcdef0) terminated."}
-    cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION, **lost}
+    workers.ended("job-first")
+    cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION, "status": "SUCCEEDED"}
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 4
 
