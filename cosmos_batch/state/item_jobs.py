@@ -35,8 +35,9 @@ _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTE
 # Attributes of earlier attempts, which are removed from the row of a job that is done again.
 _FORGOTTEN = (
     *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "giveBacks"),
-    *("interruptions", "gpuSeconds", "dollars", "revision", "reusedBy", "sentAt"),
+    *("interruptions", "revision", "reusedBy", "sentAt"),
 )
+_COST = ("gpuSeconds", "dollars")
 
 
 class ItemJobs(Jobs):
@@ -104,13 +105,18 @@ class ItemJobs(Jobs):
         return self._update(row.job_id, "ADD #reusedBy :item", values, condition)
 
     def _reopen(self, job: Job, watcher: Watcher, ended: JobRow) -> JobRow:
-        """Have a job done again for an item. Its earlier end is kept for the items that got that end."""
+        """Have a job done again for an item. Its earlier end is kept for the items that got that end.
+
+        If a run goes on with what was cancelled, its new end costs what was spent before, too: each item has one end.
+        """
         new = {name: value for name, value in new_row(job).items() if name not in ("jobId", "pipeline", "input")}
         earlier = [end.stored() for end in _kept([*ended.earlier, ended])]
         new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": earlier}
+        goes_on = ended.state == "CANCELLED" and ended.paid_by == watcher.run
+        forgotten = _FORGOTTEN if goes_on else (*_FORGOTTEN, *_COST)
         expression = (
             f"SET {', '.join(f'#{name} = :{name}' for name in new)} "
-            f"REMOVE {', '.join(f'#{name}' for name in _FORGOTTEN)}"
+            f"REMOVE {', '.join(f'#{name}' for name in forgotten)}"
         )
         values = {**new, "before": ended.state, "then": ended.stages["planned"]}
         condition = f"#state = :before AND #stages.#planned = :then AND {same_set('reusedBy', ended.reused_by, values)}"

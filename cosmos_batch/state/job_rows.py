@@ -54,7 +54,7 @@ class JobEnd(TableRow):
         default_factory=set, description="Items of runs that came after its end and take it as their own"
     )
     paid_by: str | None = Field(default=None, description="The run whose item it was first, to which its price counts")
-    gpu_seconds: float = 0.0
+    gpu_seconds: float = Field(default=0.0, description="What all attempts at an item of a run took, as far as known")
     dollars: float = 0.0
     revision: str | None = Field(default=None, description="Commit of the model that answered an item of a run")
 
@@ -124,7 +124,7 @@ class JobRow(JobEnd):
 
 @dataclass(frozen=True)
 class ItemFacts:
-    """A worker's notes about an item: its share of the GPUs' time, the price of that, and the model's commit."""
+    """A worker's notes about an attempt at an item: its share of the GPUs' time, its price, and the model's commit."""
 
     gpu_seconds: float = 0.0
     dollars: float = 0.0

@@ -110,9 +110,10 @@ class Jobs:
             {"done": done, "total": total},
         )
 
-    def undo_attempt(self, job_id: str, attempt_id: str) -> None:
+    def undo_attempt(self, job_id: str, attempt_id: str, cost: ItemFacts | None = None) -> None:
         """Close an open attempt without counting it: the job did not cause its end."""
-        self._change(job_id, attempt_id, f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}")
+        expression = f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}"
+        self._change(job_id, attempt_id, expression, cost=cost)
 
     def given_back(self, job_id: str) -> None:
         """Count that a worker gives the message of a job back to its queue, through no fault of the job."""
@@ -121,7 +122,9 @@ class Jobs:
         except ConditionFailed:
             return
 
-    def pause(self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool) -> None:
+    def pause(
+        self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool, cost: ItemFacts | None = None
+    ) -> None:
         """Close an open attempt without counting it, because a remote server was busy or away; the job waits."""
         self._change(
             job_id,
@@ -130,21 +133,24 @@ class Jobs:
             "#pauses = if_not_exists(#pauses, :none) + :one, "
             f"#interruptions = if_not_exists(#interruptions, :none) + :interruptions {_CLOSED}",
             {"waiting": waiting.model_dump(by_alias=True), "none": 0, "interruptions": int(interrupted)},
+            cost,
         )
 
-    def spend_attempt(self, job_id: str, attempt_id: str, error: Error) -> None:
+    def spend_attempt(self, job_id: str, attempt_id: str, error: Error, cost: ItemFacts | None = None) -> None:
         """Close an attempt in which the engine failed but still runs: it counts, and the next attempt runs alone."""
         self._change(
             job_id,
             attempt_id,
             f"SET #suspect = :yes, #state = :planned, #lastError = :error {_CLOSED}",
             {"error": error.model_dump(by_alias=True)},
+            cost,
         )
 
-    def settle_lost(self, row: JobRow, error: Error | None = None) -> JobRow:
+    def settle_lost(self, row: JobRow, error: Error | None = None, cost: ItemFacts | None = None) -> JobRow:
         """Close an attempt whose worker or engine was lost, if one is open, and return the row.
 
-        It counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone.
+        It counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone. What a lost
+        worker's attempt has cost is not known: only that worker knew how long it had the engine.
         """
         lost = row.open_attempt
         if lost is None:
@@ -156,20 +162,44 @@ class Jobs:
             lost.id,
             f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}",
             None if error is None else {"error": error.model_dump(by_alias=True)},
+            cost,
         )
         return self.get(row.job_id) or row
 
-    def _change(self, job_id: str, attempt_id: str, expression: str, extra: dict[str, object] | None = None) -> None:
-        """Update a job while the attempt is open; do nothing if it was closed meanwhile."""
+    def _change(
+        self,
+        job_id: str,
+        attempt_id: str,
+        expression: str,
+        extra: dict[str, object] | None = None,
+        cost: ItemFacts | None = None,
+    ) -> None:
+        """Update a job while the attempt is open, and add what the attempt has cost.
+
+        If the attempt was closed meanwhile, nothing is done; if another one is open or has won, only its cost is added.
+        """
         available = {"one": 1, "planned": "PLANNED", "yes": True, "ids": {attempt_id}, **(extra or {})}
         values = {name: value for name, value in available.items() if f":{name}" in expression}
         try:
             self._update(
                 job_id,
-                expression,
-                {**values, "attempt": attempt_id, "running": "RUNNING"},
+                f"{expression}{_adding(cost)}",
+                {**values, **_numbers(cost), "attempt": attempt_id, "running": "RUNNING"},
                 "#openAttempt.#id = :attempt AND #state = :running",
             )
+        except ConditionFailed:
+            self.add_cost(job_id, attempt_id, cost)
+
+    def add_cost(self, job_id: str, attempt_id: str, cost: ItemFacts | None) -> None:
+        """Add what an item's attempt has cost that was not closed, because another one is open or has won.
+
+        It adds up once: with the same write the attempt is closed.
+        """
+        if cost is None or not cost.gpu_seconds:
+            return
+        values = {**_numbers(cost), "ids": {attempt_id}, "attempt": attempt_id}
+        try:
+            self._update(job_id, f"DELETE #opened :ids{_adding(cost)}", values, "contains(#opened, :attempt)")
         except ConditionFailed:
             return
 
@@ -183,23 +213,24 @@ class Jobs:
     ) -> JobRow:
         """Make an attempt's result the result of the job. Raises ConditionFailed where the job is decided already.
 
-        `inferred_at` is when the engine was done; None for an error. `facts` is given for an item of a run.
+        `inferred_at` is when the engine was done; None for an error. `facts` is given for an item of a run. Their cost
+        is added to that of the attempts before.
         """
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
-        noted: dict[str, object] = {}
-        if facts is not None:
-            noted = {"gpuSeconds": facts.gpu_seconds, "dollars": facts.dollars, "revision": facts.revision}
+        revision = {} if facts is None else {"revision": facts.revision}
         row = self._update(
             job_id,
             "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now"
-            f"{', #stages.#inferred = :inferred' if inferred else ''}"
-            f"{''.join(f', #{name} = :{name}' for name in noted)} REMOVE #openAttempt",
+            f"{', #stages.#inferred = :inferred' if inferred else ''}{', #revision = :revision' if revision else ''} "
+            f"{_CLOSED}{_adding(facts)}",
             {
                 "attempt": attempt_id,
+                "ids": {attempt_id},
                 "committed": "COMMITTED",
                 "result": result.model_dump_json(),
                 **inferred,
-                **noted,
+                **revision,
+                **_numbers(facts),
                 "now": now(),
                 "planned": "PLANNED",
                 "running": "RUNNING",
@@ -264,6 +295,16 @@ class Jobs:
 
     def _update(self, job_id: str, expression: str, values: Mapping[str, object], condition: str) -> JobRow:
         return JobRow.model_validate(self._table.update(job_key(job_id), "job", expression, values, condition))
+
+
+def _adding(cost: ItemFacts | None) -> str:
+    """Return the part of an update expression that adds the cost of an item's attempt to that of its job."""
+    return "" if cost is None else " ADD #gpuSeconds :gpuSeconds, #dollars :dollars"
+
+
+def _numbers(cost: ItemFacts | None) -> dict[str, object]:
+    """Return the values to which `_adding` refers."""
+    return {} if cost is None else {"gpuSeconds": cost.gpu_seconds, "dollars": cost.dollars}
 
 
 def new_row(job: Job) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class AttemptEndings:
 
     async def store(self, attempt: JobAttempt, outputs: JobOutputs) -> AttemptEnd:
         """Commit the outputs as the job's result; if that is refused or its deadline passes, commit an error."""
-        facts = await self._facts(attempt)
+        facts = await self.facts(attempt)
         try:
             await self._conclude(attempt, self.committer.succeed, attempt.delivery, attempt.attempt_id, outputs, facts)
         except Failure as failure:
@@ -58,21 +58,26 @@ class AttemptEndings:
             error = not_stored(attempt.job, fault)
         else:
             return AttemptEnd.ANSWERED
-        await self.conclude_failed(attempt, error, facts)
+        await self.conclude_failed(attempt, error)
         return AttemptEnd.FAILED
 
     async def finish(self, attempt: JobAttempt, row: JobRow) -> None:
         """Deliver the result of a job that an earlier attempt has committed."""
         await self._conclude(attempt, self.committer.finish, attempt.delivery, row)
 
-    async def _facts(self, attempt: JobAttempt) -> ItemFacts | None:
-        """Return what to note about an item of a run; None for another job, whose document tells it."""
-        if attempt.delivery.run is None:
-            return None
-        return await asyncio.to_thread(facts_of, attempt.engine_seconds, self.model.stored.commit)
+    async def facts(self, attempt: JobAttempt) -> ItemFacts | None:
+        """Return what to note about an item of a run that was in the engine; None for one that was not.
 
-    async def conclude_failed(self, attempt: JobAttempt, error: Error, facts: ItemFacts | None = None) -> None:
+        It is None as well for another job, whose document tells it.
+        """
+        if attempt.delivery.run is None or attempt.inferring_since is None:
+            return None
+        revision = self.model.stored.commit if self.model.is_loaded else None
+        return await asyncio.to_thread(facts_of, attempt.engine_seconds, revision)
+
+    async def conclude_failed(self, attempt: JobAttempt, error: Error) -> None:
         """Commit and report that the job has failed."""
+        facts = await self.facts(attempt)
         await self._conclude(attempt, self.committer.fail, attempt.delivery, attempt.attempt_id, error, facts)
 
     async def _conclude(self, attempt: JobAttempt, conclusion: Callable[..., None], *arguments: object) -> None:
@@ -137,7 +142,8 @@ class AttemptEndings:
         log.info("waits %d s: %s", seconds, away.error.message, extra={"jobId": attempt.job.job_id})
         until = datetime.now(UTC) + timedelta(seconds=seconds)
         waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
-        await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted)
+        cost = await self.facts(attempt)
+        await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted, cost)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
         self.outage.paused(waiting.until)
         return AttemptEnd.PAUSED
@@ -147,12 +153,16 @@ class AttemptEndings:
         row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
         attempts = row.attempts if row is not None else 0
         if error.retryable and attempts < self.environment.worker.max_attempts:
-            await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error)
+            await self.spend(attempt, error)
             await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
             return AttemptEnd.NOT_DECIDED
-        facts = await self._facts(attempt)
-        await self.conclude_failed(attempt, error, facts)
+        await self.conclude_failed(attempt, error)
         return AttemptEnd.FAILED
+
+    async def spend(self, attempt: JobAttempt, error: Error) -> None:
+        """Close an attempt that counts, though it has no result."""
+        cost = await self.facts(attempt)
+        await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error, cost)
 
     async def give_back_lost(self, attempt: JobAttempt, died: EngineDied) -> AttemptEnd:
         """Give back a job that was in the engine when the engine's process ended.
@@ -161,8 +171,11 @@ class AttemptEndings:
         """
         log.warning("lost with the engine", extra={"jobId": attempt.job.job_id})
         row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
+        cost = await self.facts(attempt)
         if row is not None and row.open_attempt is not None and row.open_attempt.id == attempt.attempt_id:
-            await asyncio.to_thread(self.jobs.settle_lost, row, died.error)
+            await asyncio.to_thread(self.jobs.settle_lost, row, died.error, cost)
+        else:
+            await asyncio.to_thread(self.jobs.add_cost, attempt.job.job_id, attempt.attempt_id, cost)
         if died.for_good:
             raise Failure.of(died.error)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
@@ -175,7 +188,7 @@ class AttemptEndings:
             await self.conclude_failed(attempt, too_late(attempt.job.deadline))
             return AttemptEnd.FAILED
         log.info("nobody waits for it: the work is dropped", extra={"jobId": attempt.job.job_id})
-        await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id)
+        await self.undo(attempt)
         if await asyncio.to_thread(self.end_unwanted, attempt):
             await asyncio.to_thread(self.queue.delete, attempt.delivery.receipt_handle)
         else:
@@ -191,7 +204,8 @@ class AttemptEndings:
     async def undo(self, attempt: JobAttempt) -> None:
         """Close the attempt without counting it."""
         if attempt.phase is not AttemptPhase.WAITING:  # once committed, there is no open attempt to undo
-            await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id)
+            cost = await self.facts(attempt)
+            await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id, cost)
 
     def end_unwanted(self, attempt: JobAttempt) -> bool:
         """Close the job of an item that no run wants. Returns False if a run has come to wait for it meanwhile.

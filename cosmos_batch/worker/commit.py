@@ -95,6 +95,7 @@ class Committer:
             row = self.jobs.commit(job_id, attempt_id, result, inferred_at, facts)
         except ConditionFailed:
             log.info("another attempt has decided the job", extra={"jobId": job_id, "attempt": attempt_id})
+            self.jobs.add_cost(job_id, attempt_id, facts)
             decided = self.jobs.get(job_id)
             assert decided is not None, "a condition on this row has failed"
             row = decided

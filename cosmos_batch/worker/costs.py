@@ -34,8 +34,8 @@ def cost_of(environment: WorkerEnvironment, seconds: float) -> GenerationCost:
     return GenerationCost(gpus, gpu_seconds, host, round(gpu_seconds * row.dollars_per_gpu_second, 6) if row else None)
 
 
-def facts_of(seconds: float, revision: str) -> ItemFacts:
-    """Return what an item's share of the engine's time cost, with the commit of the model that was in it.
+def facts_of(seconds: float, revision: str | None) -> ItemFacts:
+    """Return what an attempt's share of the engine's time cost, with the commit of the model that was in it.
 
     A server elsewhere, or a host without a price, costs 0.
     """

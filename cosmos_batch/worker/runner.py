@@ -91,7 +91,7 @@ class Runner:
             if attempt.has_left_engine:
                 # The inference is lost: the attempt counts, so that `maxAttempts` limits its price.
                 error = not_stored(attempt.job, fault)
-                await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error)
+                await self.endings.spend(attempt, error)
             else:
                 await self.endings.undo(attempt)
             raise

@@ -1,13 +1,25 @@
 """Items of runs share the row of a job: who waits for it, who reuses its end, and when it is done again."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Output, Result
-from cosmos_batch.state import Attempt, ItemFacts, ItemJobs, JobRow, Table, Watcher, end_of, item_jobs
+from cosmos_batch.state import (
+    Attempt,
+    ConditionFailed,
+    ItemFacts,
+    ItemJobs,
+    JobRow,
+    Table,
+    Waiting,
+    Watcher,
+    end_of,
+    item_jobs,
+)
 from cosmos_batch.state.item_jobs import EARLIER_ITEMS, REUSED_FOR, SERVED_ITEMS
 from cosmos_batch.state.job_rows import MESSAGE_LIFE
 from tests.support.jobs import make_job
@@ -140,6 +152,75 @@ def test_two_equal_items_of_a_run_pay_once(items: ItemJobs) -> None:
     job_row = items.finish("i", None)
     assert job_row is not None
     assert [end_of(job_row, watcher).dollars for watcher in (WATCHER, twin, OTHER)] == [0.5, 0, 0]
+
+
+# What attempts cost that have no result
+
+LATER = Attempt(id="later", worker="w2", solo=False)
+COST, FACTS = ItemFacts(1.5, 0.25), ItemFacts(2.0, 0.5, "c")
+PAUSE = Waiting(reason="It is busy.", until="2026-11-12T00:00:00+00:00")
+CLOSINGS: list[Callable[[ItemJobs], object]] = [
+    lambda jobs: jobs.undo_attempt("i", "shared", COST),
+    lambda jobs: jobs.spend_attempt("i", "shared", ERROR, COST),
+    lambda jobs: jobs.pause("i", "shared", PAUSE, False, COST),
+    lambda jobs: jobs.settle_lost(row_of_item(jobs), ERROR, COST),
+]
+
+
+def cost_of_item(jobs: ItemJobs) -> tuple[float, float]:
+    return row_of_item(jobs).gpu_seconds, row_of_item(jobs).dollars
+
+
+@pytest.mark.parametrize("close", CLOSINGS, ids=["given back", "failed", "paused", "lost with its engine"])
+def test_an_attempt_without_a_result_adds_its_cost_once(items: ItemJobs, close: Callable[[ItemJobs], object]) -> None:
+    items.open_attempt("i", SHARED)
+    close(items)
+    close(items)
+    items.add_cost("i", "shared", COST)
+    assert cost_of_item(items) == (1.5, 0.25)
+    items.open_attempt("i", LATER)
+    items.commit("i", "later", GOOD, facts=FACTS)
+    ended_row = items.finish("i", None)
+    assert ended_row is not None
+    assert (end_of(ended_row, WATCHER).gpu_seconds, end_of(ended_row, WATCHER).dollars) == (3.5, 0.75)
+
+
+def test_of_two_attempts_at_once_both_costs_count_whichever_ends_first(items: ItemJobs) -> None:
+    """A message was delivered twice: the row has the later attempt as the one that is open."""
+    for attempt in (SHARED, LATER):
+        items.open_attempt("i", attempt)
+    for _ in range(2):
+        items.undo_attempt("i", "shared", COST)
+    assert cost_of_item(items) == (1.5, 0.25)
+    items.open_attempt("i", SHARED)
+    items.commit("i", "later", GOOD, facts=FACTS)
+    with pytest.raises(ConditionFailed):
+        items.commit("i", "shared", GOOD, facts=FACTS)
+    for attempt in ("shared", "shared", "later"):
+        items.add_cost("i", attempt, FACTS)
+    assert cost_of_item(items) == (5.5, 1.25), "the winner's is in the row since it has won"
+
+
+def test_an_attempt_that_was_closed_as_lost_adds_its_cost_if_it_wins_all_the_same(items: ItemJobs) -> None:
+    items.settle_lost(items.open_attempt("i", SHARED))
+    items.commit("i", "shared", GOOD, facts=FACTS)
+    assert cost_of_item(items) == (2.0, 0.5)
+
+
+def test_what_a_cancelled_attempt_has_cost_counts_when_its_run_goes_on_and_not_in_another_run(items: ItemJobs) -> None:
+    def cancel() -> None:
+        items.open_attempt("i", SHARED)
+        items.close("i", Result(job_id="i", error=ERROR), cancelled=True)
+        items.undo_attempt("i", "shared", COST)
+
+    cancel()
+    items.watch(make_job("i"), WATCHER, retry=False)
+    assert cost_of_item(items) == (1.5, 0.25)
+    cancel()
+    items.watch(make_job("i"), OTHER, retry=False)
+    assert cost_of_item(items) == (0.0, 0.0)
+    before = row_of_item(items).end_for(WATCHER)
+    assert before is not None and end_of(before, WATCHER).dollars == 0.5
 
 
 def test_two_runs_that_ask_a_failed_job_again_at_once_wait_for_one_attempt(

@@ -1,19 +1,22 @@
 """Items of runs: they are counted in their shards, whose last item answers; the run's row says when to stop."""
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract.error import too_late
+from cosmos_batch.contract.error import Error, too_late
 from cosmos_batch.contract.identity import Identity
-from cosmos_batch.contract.job import PLAN_AGAIN
-from cosmos_batch.state import JobRow, Watcher
-from cosmos_batch.worker import callers, costs, runner
+from cosmos_batch.contract.job import PLAN_AGAIN, Job
+from cosmos_batch.contract.result import Answer
+from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
+from cosmos_batch.state import ItemFacts, JobRow, Watcher
+from cosmos_batch.worker import attempt_endings, callers, costs, loop, runner
 from cosmos_batch.worker.queue import Delivery
 from tests.worker.conftest import ASSETS, WorkerFixture
-from tests.worker.engines import Counting
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 @pytest.fixture(autouse=True)
@@ -223,3 +226,108 @@ def test_an_item_counts_its_share_of_the_gpus_and_their_price(
     shard, job = bench.shard("r"), row(bench, "item-a")
     assert shard.gpu_seconds == job.gpu_seconds > 0
     assert shard.dollars == job.dollars > 0
+
+
+@pytest.fixture
+def a_second_for_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each attempt at an item that comes into the engine cost a GPU second and a quarter of a dollar."""
+    monkeypatch.setattr(attempt_endings, "facts_of", lambda _, revision: ItemFacts(1.0, 0.25, revision))
+
+
+class FailingFirst(Counting):
+    """Raises an error for the first job, and answers all further ones."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        answer = await super().run(job, workdir)
+        if self.runs == 1:
+            raise self._error
+        return answer
+
+
+DEATH = Error(code="EngineFailed", message="The engine was killed by SIGSEGV.", remedy="Take less.", retryable=True)
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("a fault"), EngineDied(DEATH)],
+    ids=["failed", "lost with its engine"],
+)
+def test_an_item_costs_its_run_all_attempts(bench: WorkerFixture, error: Exception) -> None:
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+    bench.worker(engine=FailingFirst(error)).run()
+    shard = bench.shard("r")
+    assert (shard.succeeded, shard.gpu_seconds, shard.dollars) == (1, 2.0, 0.5)
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+def test_an_item_that_waits_for_a_server_has_cost_what_it_took_before(bench: WorkerFixture) -> None:
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+    bench.worker(engine=FailingFirst(ServerUnavailable("interrupted", "It broke off.", "Wait.", 600))).run()
+    assert (row(bench, "item-a").pauses, row(bench, "item-a").dollars) == (1, 0.25)
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+def test_an_item_that_fails_each_time_costs_its_run_all_attempts(bench: WorkerFixture) -> None:
+    bench.feed("r", items=1)
+    script = json.dumps({"raise": "a fault"})
+    bench.send_item(bench.job("item-a", prompt=script, create=False), Watcher("r", "00000", 0))
+    bench.worker(max_attempts=3).run()
+    assert (bench.shard("r").failed, bench.shard("r").dollars) == (1, 0.75)
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+def test_an_item_whose_result_could_not_be_stored_costs_its_run_that_attempt_too(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.feed("r", items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r", "00000", 0))
+
+    def break_down(*_: object) -> None:
+        raise OSError("the disk is broken")
+
+    monkeypatch.setattr(runner, "collect_outputs", break_down)
+    bench.worker().run()
+    assert row(bench, "item-a").dollars == 0.25
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+def test_an_item_that_a_stopped_worker_gives_back_has_cost_what_it_took_there(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(loop, "STOP_SECONDS", 5)
+    bench.feed("r", items=1)
+    never = json.dumps({"until": str(tmp_path / "never")})
+    bench.send_item(bench.job("item-a", prompt=never, create=False), Watcher("r", "00000", 0))
+    engine = Counting()
+    worker = bench.worker(engine=engine, idle_seconds=600)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: engine.inside == 1)
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    given_back = row(bench, "item-a")
+    assert (given_back.state, given_back.attempts, given_back.dollars) == ("PLANNED", 0, 0.25)
+
+
+@pytest.mark.usefixtures("a_second_for_each_attempt")
+@pytest.mark.parametrize("deadline", [None, timedelta(seconds=4)], ids=["cancelled", "too late"])
+def test_an_item_that_is_dropped_in_the_engine_has_cost_what_it_took(
+    bench: WorkerFixture, tmp_path: Path, deadline: timedelta | None
+) -> None:
+    bench.feed("r", items=1)
+    changes = {} if deadline is None else {"deadline": datetime.now(UTC) + deadline}
+    never = json.dumps({"until": str(tmp_path / "never")})
+    bench.send_item(bench.job("item-a", prompt=never, create=False, **changes), Watcher("r", "00000", 0))
+    bench.worker(engine=Cancelling(bench) if deadline is None else Counting()).run()
+    shard = bench.shard("r")
+    assert (shard.done, shard.dollars) == (1, 0.25)

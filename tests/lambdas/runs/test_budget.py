@@ -7,11 +7,11 @@ from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.contract.runs import ItemEstimate
-from cosmos_batch.state import FedItems, RunFeeding, RunRow, Workers
+from cosmos_batch.state import Attempt, FedItems, ItemFacts, RunFeeding, RunRow, Workers
 from lambdas.runs import objects
 from lambdas.runs.budget import MEASURED_JOBS, expected_dollars
 from tests.lambdas.cloud import SMALL, STATE_BUCKET, Cloud
-from tests.lambdas.runs.conftest import RUN, RunFixture
+from tests.lambdas.runs.conftest import RUN, RunFixture, sent_ids
 
 HOUR = ItemEstimate(gpu_seconds={SMALL: 3600.0})
 COMPUTE = DeployedCompute(
@@ -118,3 +118,21 @@ def test_a_run_whose_plan_may_not_be_looked_for_has_none(bench: RunFixture, monk
     refused.get_object.side_effect = ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "GetObject")
     monkeypatch.setattr(objects, "client", lambda _: refused)
     assert objects.RunObjects(STATE_BUCKET, RUN).estimate() == ItemEstimate()
+
+
+def test_attempts_without_a_result_count_in_the_summary_and_against_the_budget(bench: RunFixture) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    for job in sent_ids(bench):
+        bench.jobs.open_attempt(job, Attempt(id="first", worker="w", solo=False))
+        bench.jobs.undo_attempt(job, "first", ItemFacts(4.0, 1.0))
+    bench.answer(sent_ids(bench)[0])
+    bench.runs.cancel(RUN, "by a person")
+    cancelled = bench.finish()["summary"]
+    assert (cancelled["dollars"], cancelled["gpuSeconds"]) == (2.5, 10.0)
+    bench.prepare(execution="e2")
+    bench.feed(ref, token="resumed", execution="e2")
+    bench.answer(sent_ids(bench)[-1])
+    bench.collect(ref)
+    assert bench.finish("e2")["summary"]["dollars"] == 3.0
+    run = bench.runs.get(RUN)
+    assert run is not None and (run.charged_dollars, bench.shard().dollars) == (3.0, 3.0)
