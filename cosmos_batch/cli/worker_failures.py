@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.messages import warn
 from cosmos_batch.contract.error import Error
-from cosmos_batch.state import PipelineRow, WorkerRow, Workers
+from cosmos_batch.state import PipelineRow, WorkerRow, Workers, outage_of
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """The error with which a pipeline's last worker ended, and when the next one is started.
+    """The error with which a pipeline's last worker ended or for which it left, and when the next one is started.
 
     `no_capacity_since` is since when AWS has had no instance (ISO 8601, UTC), if that is the error and the time is
     known.
@@ -39,7 +39,9 @@ def find_worker_failure(workers: Workers) -> WorkerFailure | None:
     failed = breaker.failures > 0 or breaker.open or lacks_capacity
     error = _unjudged_failure(rows) or (breaker.reason if failed else None)
     since = breaker.no_capacity_since if lacks_capacity else None
-    return None if error is None else WorkerFailure(error, _next_try(alive, breaker), since)
+    if error is not None:
+        return WorkerFailure(error, _next_try(alive, breaker), since)
+    return _server_outage(rows)
 
 
 def print_worker_failures(deployment: Deployment, pipelines: Iterable[str]) -> None:
@@ -56,9 +58,25 @@ def _unjudged_failure(rows: list[WorkerRow]) -> Error | None:
     return None if last is None or last.judged or last.completed > 0 else last.error
 
 
+def _server_outage(rows: list[WorkerRow]) -> WorkerFailure | None:
+    """Return which server is away, while `scale` starts no worker because jobs wait for it; also new jobs wait then."""
+    waiting = outage_of(rows)
+    if waiting is None or any(row.state in ("SUBMITTED", "STARTING") for row in rows):
+        return None
+    if datetime.fromisoformat(waiting.until) <= datetime.now(UTC):
+        return None
+    remedy = "See to it that the server is there and has room."
+    error = Error(code="EngineFailed", message=waiting.reason, remedy=remedy, retryable=True)
+    return WorkerFailure(error, _started_at(waiting.until))
+
+
+def _started_at(moment: str) -> str:
+    return f"The next worker is started at {moment[11:19]} UTC."
+
+
 def _next_try(alive: list[WorkerRow], breaker: PipelineRow) -> str:
     if alive:
         return "Another worker is being started."
     if breaker.retry_at is None or datetime.fromisoformat(breaker.retry_at) <= datetime.now(UTC):
         return "The next worker is started within a minute."
-    return f"The next worker is started at {breaker.retry_at[11:19]} UTC."
+    return _started_at(breaker.retry_at)

@@ -21,7 +21,7 @@ from cosmos_batch.state.shards import Shards
 from cosmos_batch.state.shortages import Shortage, Shortages
 from cosmos_batch.state.staged_documents import StagedDocuments
 from cosmos_batch.state.table import ConditionFailed, Table
-from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers
+from cosmos_batch.state.workers import Cause, PipelineRow, WorkerRow, Workers, outage_of
 
 __all__ = [
     "FINAL",
@@ -61,6 +61,7 @@ __all__ = [
     "Workers",
     "count_item",
     "end_of",
+    "outage_of",
     "token_id",
     "write_once",
 ]

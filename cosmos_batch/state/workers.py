@@ -1,10 +1,12 @@
 """The rows of workers, and of the pipelines that they serve. `scale` decides by them (decisions 005 and 071)."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
 
 from cosmos_batch.contract.error import Error
+from cosmos_batch.state.job_rows import Waiting
 from cosmos_batch.state.revisions import Revisions
 from cosmos_batch.state.shortages import Shortages
 from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
@@ -39,9 +41,9 @@ class WorkerRow(TableRow):
     )
     error: Error | None = Field(default=None, description="Why it could not serve")
     cause: Cause | None = Field(default=None, description="Kind of that cause; None if it follows from `error`")
-    paused_until: str | None = Field(
+    waiting: Waiting | None = Field(
         default=None,
-        description="If it leaves because a server is away: when the jobs that wait for it are tried again",
+        description="If it leaves because a server is away: what the job waits for that is tried again last",
     )
     stages: dict[str, str] = Field(
         default_factory=dict, description="Times of the stages started, modelLoaded and ended"
@@ -107,6 +109,13 @@ def _error(text: object) -> Error | None:
     return Error.model_validate_json(text, extra="ignore") if isinstance(text, str) else None
 
 
+def outage_of(workers: Iterable[WorkerRow]) -> Waiting | None:
+    """Return what jobs wait for, if the last of these workers that left did so because a server was away."""
+    left = [worker for worker in workers if worker.state in ("DRAINING", "ENDED")]
+    last = max(left, key=lambda worker: worker.last_seen, default=None)
+    return None if last is None else last.waiting
+
+
 class Workers:
     """The rows of one pipeline's workers, and the pipeline's own row."""
 
@@ -158,7 +167,7 @@ class Workers:
 
     def ready(self, worker: str) -> WorkerRow:
         """Note that the worker serves: its model is loaded, or it received a job while it was leaving."""
-        expression = "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now REMOVE #pausedUntil"
+        expression = "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now REMOVE #waiting"
         return self._set(worker, expression, ready="READY")
 
     def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:
@@ -183,14 +192,15 @@ class Workers:
         """Record that several jobs run at once now. If the worker dies, each of them is a suspect."""
         self._set(worker, "SET #inCompany = :yes", yes=True)
 
-    def draining(self, worker: str, paused_until: str | None = None) -> WorkerRow:
+    def draining(self, worker: str, waiting: Waiting | None = None) -> WorkerRow:
         """Mark the worker as DRAINING: it ends unless its last poll finds a job, so that `scale` does not count on it.
 
-        The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it. `paused_until` is
-        given by a worker that leaves because a server is away.
+        The returned row says whether it was asked to stay (`keep`): then `scale` still counts on it. `waiting` is given
+        by a worker that leaves because a server is away.
         """
-        expression = "SET #state = :draining, #lastSeen = :now, #pausedUntil = :until"
-        return self._set(worker, expression, draining="DRAINING", until=paused_until)
+        expression = "SET #state = :draining, #lastSeen = :now, #waiting = :waiting"
+        waits = None if waiting is None else waiting.model_dump(by_alias=True)
+        return self._set(worker, expression, draining="DRAINING", waiting=waits)
 
     def keep(self, worker: str, keep: bool) -> None:
         """Ask a worker to stay even without work, or, with `keep` False, to leave then as usual."""

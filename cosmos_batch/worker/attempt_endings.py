@@ -145,7 +145,7 @@ class AttemptEndings:
         cost = await self.facts(attempt)
         await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted, cost)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
-        self.outage.paused(waiting.until)
+        self.outage.paused(waiting)
         return AttemptEnd.PAUSED
 
     async def fail(self, attempt: JobAttempt, error: Error) -> AttemptEnd:

@@ -154,7 +154,7 @@ class WorkerLoop:
         While jobs are paused again and again, that poll would only find one of them.
         """
         outage = self.runner.endings.outage
-        row = await asyncio.to_thread(self._workers.draining, self._name, outage.paused_until)
+        row = await asyncio.to_thread(self._workers.draining, self._name, outage.waiting)
         if row.must_drain:
             return True  # other workers take what comes
         self._keep = row.keep

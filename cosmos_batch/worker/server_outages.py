@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.protocol import Engine, RemoteEngine
+from cosmos_batch.state import Waiting
 
 # Seconds that a job stays in its queue; doubled with each pause. SQS hands out a message a thousand times, which must
 # last until the latest deadline.
@@ -39,9 +40,9 @@ class Outage:
     ----------
     is_on
         Whether the engine's own server is unavailable, without which no job can be done.
-    paused_until
-        When the last of the jobs is tried again that wait for the engine's server, or for the one that writes prompts
-        (ISO 8601, UTC). None if none waits, or if a job that needed a server was answered since.
+    waiting
+        What the job waits for that is tried last, of those that wait for the engine's server or for the one that writes
+        prompts. None if none waits, or if a job that needed a server was answered since.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -49,7 +50,7 @@ class Outage:
         self._probes = 0
         self._probe_at = 0.0  # time.monotonic
         self.is_on = False
-        self.paused_until: str | None = None
+        self.waiting: Waiting | None = None
 
     def begin(self, away: ServerUnavailable) -> None:
         """Note that a job could not be served."""
@@ -57,15 +58,16 @@ class Outage:
             self.is_on = True
             self._probe_later(away.retry_after or 0.0)
 
-    def paused(self, until: str) -> None:
-        """Note that a job waits in its queue until then."""
-        self.paused_until = max(until, self.paused_until or until)
+    def paused(self, waiting: Waiting) -> None:
+        """Note that a job waits in its queue."""
+        if self.waiting is None or waiting.until > self.waiting.until:
+            self.waiting = waiting
 
     def answered(self, job: Job) -> None:
         """Note that a job was answered, which ends the outage unless the job needed no server."""
         writes_prompt = job.generation is not None and job.generation.upsample_prompt
         if self._server is not None or writes_prompt:
-            self.is_on, self._probes, self.paused_until = False, 0, None
+            self.is_on, self._probes, self.waiting = False, 0, None
 
     @property
     def seconds_until_probe(self) -> float:

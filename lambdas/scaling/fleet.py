@@ -7,7 +7,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.environment import DeployedCompute
-from cosmos_batch.state import WorkerRow, Workers
+from cosmos_batch.state import WorkerRow, Workers, outage_of
 from lambdas.clients import client
 from lambdas.scaling.batch_reasons import WorkerEnd, end_by_batch
 from lambdas.scaling.breaker import FailedWorker
@@ -143,13 +143,9 @@ class Fleet:
     @property
     def paused_until(self) -> datetime | None:
         """Return when the jobs are tried again that wait for a server, if the last worker that left did so for that."""
-        left = [
-            worker.row
-            for worker in self.all
-            if worker.row.state in ("DRAINING", "ENDED") and worker.job_definition == self._pipeline.job_definition
-        ]
-        last = max(left, key=lambda row: row.last_seen, default=None)
-        return None if last is None or last.paused_until is None else datetime.fromisoformat(last.paused_until)
+        current = self._pipeline.job_definition
+        waiting = outage_of(worker.row for worker in self.all if worker.job_definition == current)
+        return None if waiting is None else datetime.fromisoformat(waiting.until)
 
     def record_ends(self) -> None:
         """Write the end of each worker that could not write it itself into its row."""

@@ -11,7 +11,7 @@ from cosmos_batch.cli.main import main
 from cosmos_batch.cli.worker_failures import find_worker_failure, print_worker_failures
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
-from cosmos_batch.state import Attempt, PipelineRow, Workers
+from cosmos_batch.state import Attempt, PipelineRow, Waiting, Workers
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 
 NO_HUB = Error(code="ModelUnavailable", message="The Hub cannot be reached.", remedy="Check the NAT.", retryable=True)
@@ -117,6 +117,29 @@ def test_a_lack_of_capacity_is_not_shown_once_a_worker_has_started(workers: Work
     workers.started("w2")
     if is_ready:
         workers.ready("w2")
+    assert find_worker_failure(workers) is None
+
+
+def leave(workers: Workers, until: datetime) -> None:
+    """Record a worker that has left while its jobs wait for a server until then."""
+    workers.started("w")
+    workers.ready("w")
+    workers.draining("w", Waiting(reason="No server answers at http://10.0.1.7.", until=until.isoformat()))
+    workers.ended("w", completed=3)
+
+
+def test_a_server_that_is_away_is_shown_while_no_worker_is_started_for_it(workers: Workers) -> None:
+    leave(workers, LATER)
+    assert str(find_worker_failure(workers)) == (
+        "no worker can serve: No server answers at http://10.0.1.7. See to it that the server is there and has room. "
+        f"The next worker is started at {LATER:%H:%M:%S} UTC."
+    )
+    workers.submitted("w2", "definition")
+    assert find_worker_failure(workers) is None
+
+
+def test_a_server_that_was_away_is_not_shown_when_a_worker_may_start(workers: Workers) -> None:
+    leave(workers, datetime.now(UTC))
     assert find_worker_failure(workers) is None
 
 

@@ -20,7 +20,7 @@ from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.upsampling import Upsampler
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 from cosmos_batch.engines.serving import outages as waits
-from cosmos_batch.state import JobRow
+from cosmos_batch.state import JobRow, Waiting
 from cosmos_batch.worker import server_outages
 from cosmos_batch.worker.job_limits import refusal
 from cosmos_batch.worker.queue import Delivery
@@ -247,7 +247,7 @@ def test_a_worker_leaves_while_its_jobs_go_on_waiting_for_the_upsampler(bench: W
     assert {(row.attempts, row.suspect, row.state) for row in paused} == {(0, False, "PLANNED")}
     left = bench.workers.get("worker-1")
     assert left is not None and (left.state, left.error) == ("DRAINING", None)
-    assert left.paused_until == max(row.waiting.until for row in paused if row.waiting)
+    assert left.waiting == max((row.waiting for row in paused if row.waiting), key=lambda waiting: waiting.until)
 
 
 def test_an_answered_job_that_needed_a_server_ends_the_pauses_that_a_worker_tells_of() -> None:
@@ -255,12 +255,13 @@ def test_an_answered_job_that_needed_a_server_ends_the_pauses_that_a_worker_tell
     generation = settled({"upsample_prompt": True, "mode": "t2v"}, None, "A robot pours water.")
     outage = server_outages.Outage(ScriptedEngine())
     for moment in ("2026-01-01T00:10:00+00:00", "2026-01-01T00:15:00+00:00", "2026-01-01T00:12:00+00:00"):
-        outage.paused(moment)
-    assert outage.paused_until == "2026-01-01T00:15:00+00:00"
+        outage.paused(Waiting(reason="It is away.", until=moment))
+    last = Waiting(reason="It is away.", until="2026-01-01T00:15:00+00:00")
+    assert outage.waiting == last
     outage.answered(plain)
-    assert outage.paused_until == "2026-01-01T00:15:00+00:00", "no server was needed for it"
+    assert outage.waiting == last, "no server was needed for it"
     outage.answered(plain.model_copy(update={"generation": generation}))
-    assert outage.paused_until is None
+    assert outage.waiting is None
 
 
 def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: WorkerFixture, serve: Callable[..., Server]) -> None:

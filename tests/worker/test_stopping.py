@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION
-from cosmos_batch.state import Attempt, WorkerRow
+from cosmos_batch.state import Attempt, Waiting, WorkerRow
 from cosmos_batch.worker import loop
 from tests.worker.conftest import WorkerFixture
 from tests.worker.engines import PATIENCE, Counting, until
@@ -179,10 +179,10 @@ def test_a_worker_that_becomes_warm_while_it_leaves_stays(
     worker = bench.worker(idle_seconds=0)
     draining, left = bench.workers.draining, []
 
-    def asked_meanwhile(name: str, paused_until: str | None) -> WorkerRow:
+    def asked_meanwhile(name: str, waiting: Waiting | None) -> WorkerRow:
         left.append(name)
         bench.workers.keep(name, len(left) == 1)
-        row = draining(name, paused_until)
+        row = draining(name, waiting)
         bench.workers.keep(name, False)  # it may leave the next time
         return row
 
@@ -197,8 +197,8 @@ def test_a_worker_polls_once_more_after_it_has_announced_to_leave(
     worker = bench.worker()
     draining = bench.workers.draining
 
-    def say_and_send(name: str, paused_until: str | None) -> WorkerRow:
-        row = draining(name, paused_until)
+    def say_and_send(name: str, waiting: Waiting | None) -> WorkerRow:
+        row = draining(name, waiting)
         if not bench.stepfunctions.calls:
             bench.send(bench.job())
         return row

@@ -4,15 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cosmos_batch.state import Workers
+from cosmos_batch.state import Waiting, Workers
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud
 from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, nudge
 
 pytestmark = pytest.mark.usefixtures("deployed_scale")
 
 
-def moment(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+def wait(seconds: float) -> Waiting:
+    until = datetime.now(UTC) + timedelta(seconds=seconds)
+    return Waiting(reason="The server is away.", until=until.isoformat(timespec="seconds"))
 
 
 @pytest.fixture
@@ -25,12 +26,12 @@ def paused(cloud: Cloud, workers: Workers) -> None:
         assert len(messages) == 10
 
 
-def leave(workers: Workers, cloud: Cloud, worker: str, paused_until: str | None, completed: int = 0) -> None:
+def leave(workers: Workers, cloud: Cloud, worker: str, waiting: Waiting | None, completed: int = 0) -> None:
     """Let a worker leave whose jobs wait until then; it has ended in Batch."""
     workers.started(worker)
     workers.ready(worker)
     workers.seen(worker, completed)
-    workers.draining(worker, paused_until)
+    workers.draining(worker, waiting)
     workers.ended(worker)
     cloud.batch.jobs[worker]["status"] = "SUCCEEDED"
 
@@ -42,7 +43,7 @@ def test_no_worker_starts_before_the_jobs_are_tried_again(cloud: Cloud, workers:
     started = len(cloud.batch.submitted)
     assert started == 4
     for number in range(started):
-        leave(workers, cloud, f"job-{number}", moment(600), completed)
+        leave(workers, cloud, f"job-{number}", wait(600), completed)
     for _ in range(3):
         nudge(SWEEP)
     nudge(PLANNED)
@@ -55,7 +56,7 @@ def test_one_worker_tries_again_and_the_others_follow_when_it_has_answered_a_job
 ) -> None:
     workers.submitted("job-first", DEFINITION)
     cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION}
-    leave(workers, cloud, "job-first", moment(-1), completed=5)
+    leave(workers, cloud, "job-first", wait(-1), completed=5)
     for _ in range(3):
         nudge(SWEEP)
     assert len(cloud.batch.submitted) == 1
@@ -73,7 +74,7 @@ def test_a_worker_that_is_about_to_end_counts_as_left(cloud: Cloud, workers: Wor
     workers.submitted("job-first", DEFINITION)
     cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION, "status": "RUNNING"}
     workers.ready("job-first")
-    workers.draining("job-first", moment(600))
+    workers.draining("job-first", wait(600))
     nudge(SWEEP)
     assert cloud.batch.submitted == []
 
@@ -84,7 +85,7 @@ def test_a_worker_that_stayed_after_all_and_ends_by_a_spot_notice_is_replaced_at
 ) -> None:
     workers.submitted("job-first", DEFINITION)
     workers.started("job-first")
-    workers.draining("job-first", moment(600))
+    workers.draining("job-first", wait(600))
     workers.ready("job-first")
     workers.seen("job-first", completed=5)
     workers.ended("job-first")
@@ -95,12 +96,12 @@ def test_a_worker_that_stayed_after_all_and_ends_by_a_spot_notice_is_replaced_at
 
 @pytest.mark.usefixtures("paused")
 def test_only_the_worker_that_was_the_last_to_leave_tells(cloud: Cloud, workers: Workers) -> None:
-    for number, until in enumerate((moment(600), None)):
+    for number, until in enumerate((wait(600), None)):
         name = f"job-{number + 100}"
         workers.submitted(name, DEFINITION)
         cloud.batch.jobs[name] = {"jobId": name, "jobDefinition": DEFINITION}
         leave(workers, cloud, name, until, completed=1)
-    cloud.table.update(f"pipeline#{SMALL}", "worker#job-100", "SET #lastSeen = :then", {"then": moment(-60)})
+    cloud.table.update(f"pipeline#{SMALL}", "worker#job-100", "SET #lastSeen = :then", {"then": wait(-60).until})
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 4
 
@@ -110,6 +111,6 @@ def test_a_new_deployment_does_not_wait_for_the_server_of_the_one_before(cloud: 
     older = DEFINITION[:-1] + "0"
     workers.submitted("job-first", older)
     cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": older}
-    leave(workers, cloud, "job-first", moment(600))
+    leave(workers, cloud, "job-first", wait(600))
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 4
