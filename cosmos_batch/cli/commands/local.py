@@ -14,6 +14,7 @@ from cosmos_batch.cli.local_deployment import deployed_cloud, deployment_on, sta
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.cli.model_access import DEMO_MODEL, accessible_config, is_stand_in
 from cosmos_batch.cli.process_pool import process_pool
+from cosmos_batch.cli.stopped_clouds.jobs import end_jobs
 from cosmos_batch.cli.stopped_clouds.lookup import Kept, kept_here
 from cosmos_batch.cli.stopped_clouds.runs import end_runs
 from cosmos_batch.local.cloud import LocalCloud
@@ -79,8 +80,10 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
     """Keep the jobs and runs of a cloud that is to be stopped. Returns a sentence about them. Raises CliError."""
     deployment = deployment_on(cloud)
     if deployment is None:
+        _refuse_unreadable(cloud)
         return ""
     try:
+        end_jobs(deployment)
         end_runs(deployment)
         jobs, runs = kept.jobs.keep(deployment), kept.runs.keep(deployment)
     except Exception as error:
@@ -91,6 +94,18 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
         ) from error
     note = f"\nIts jobs are kept ({jobs}): cosmos-batch status" if jobs else ""
     return note + (f"\nIts runs are kept ({runs}): cosmos-batch runs list" if runs else "")
+
+
+def _refuse_unreadable(cloud: LocalCloud) -> None:
+    """Raise CliError where a cloud has the rows of a deployment whose stacks were removed."""
+    dynamodb = cloud.client("dynamodb")
+    if any(dynamodb.scan(TableName=name, Limit=1)["Items"] for name in dynamodb.list_tables()["TableNames"]):
+        raise CliError(
+            "The stacks of the local cloud were removed, and its jobs and runs cannot be kept without them. It goes on "
+            "running.",
+            "Copy what you need from its buckets. Then stop it, and throw all else away, with all that earlier clouds "
+            "have left: cosmos-batch local down --discard",
+        )
 
 
 @command.command("status", cls=CosmosCommand, examples=["cosmos-batch local status"])

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +13,14 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import is_generator
 from cosmos_batch.cli.job_result import JobResult, read_job_result
 from cosmos_batch.cli.job_snapshot import find_job
-from cosmos_batch.cli.job_summary import JobFilter, JobSummary, recent_jobs
+from cosmos_batch.cli.job_summary import ACTIVE, JobFilter, JobSummary, recent_jobs
 from cosmos_batch.cli.stopped_clouds.objects import KeptObjects
 from cosmos_batch.cli.stopped_clouds.records import record_file, write_record
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import FINAL
+
+END_SECONDS = 60.0  # jobs that have not ended by then are kept as cancelled
+_POLL_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,24 @@ class KeptJobs:
         return Deployment(
             lambda _: self.objects, asset_roots=[], state_machine_arn="", state_table="", state_bucket="", pipelines=[]
         )
+
+
+def end_jobs(deployment: Deployment) -> None:
+    """Cancel the jobs of a deployment that have not ended, and wait until their rows say how they have ended.
+
+    The answer of a job that a worker commits at this moment is complete then.
+    """
+    active = list(recent_jobs(deployment, JobFilter(states=(ACTIVE,))))
+    for job in active:
+        error = _unfinished(job)
+        deployment.clients("stepfunctions").stop_execution(
+            executionArn=deployment.execution_arn(job.id), error=error.code, cause=error.cause()
+        )
+    deadline = time.monotonic() + END_SECONDS
+    while any((row := deployment.jobs.get(job.id)) and row.state not in FINAL for job in active):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_SECONDS)
 
 
 def kept_job_ended(job: JobSummary) -> WrongCall:

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_summary import JobSummary
 from cosmos_batch.cli.main import main
+from cosmos_batch.cli.stopped_clouds import jobs as stopped_jobs
 from cosmos_batch.cli.stopped_clouds.jobs import kept_job_ended
-from cosmos_batch.contract.job import Job
-from tests.cli.conftest import PIPELINE, FakeStepFunctions, put_document
+from cosmos_batch.contract.job import Job, OutputKey
+from cosmos_batch.contract.result import Result
+from cosmos_batch.state import Attempt
+from tests.cli.conftest import PIPELINE, FakeStepFunctions, put_document, time_that_runs
 from tests.cli.stopped_clouds.conftest import ENDPOINT, Cloud
 from tests.cli.test_job_snapshot import run_through
 
@@ -47,6 +52,42 @@ def test_jobs_and_documents_outlive_their_cloud(
     assert "stopped before the job had ended" in printed and "cosmos-batch submit clip.mp4\n" in printed
     assert main(["result", "nothing"]) == 1
     assert "There is no job nothing here" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_committed_while_the_cloud_is_stopped_is_kept(
+    cloud: Cloud, deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    late = job.model_copy(update={"job_id": "late", "document": OutputKey(bucket="assets", key="late.json")})
+    deployment.jobs.create(late)
+    stepfunctions.put("late", "RUNNING")
+    deployment.jobs.open_attempt("late", Attempt(id="a", worker="batch-1", solo=False))
+
+    def commit() -> None:
+        assert stepfunctions.executions["late"]["status"] == "ABORTED", "no job goes on without end"
+        put_document(deployment, late)
+        deployment.jobs.commit("late", "a", Result(job_id="late"))
+        deployment.jobs.finish("late", None)
+
+    monkeypatch.setattr(stopped_jobs, "time", time_that_runs(commit))
+    assert main(["local", "down"]) == 0 and cloud.stopped
+    capsys.readouterr()
+    assert main(["result", "late"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
+
+
+def test_a_cloud_whose_stacks_were_removed_runs_on_with_its_jobs(
+    cloud: Cloud, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(_: object) -> Deployment:
+        raise CliError("Cosmos Batch is not deployed here.", "Deploy it first.")
+
+    monkeypatch.setattr(deployments, "find", find)
+    monkeypatch.setattr(cloud, "client", deployment.clients)
+    assert main(["local", "down"]) == 1 and not cloud.stopped
+    printed = capsys.readouterr().err
+    assert "stacks of the local cloud were removed" in printed and "cosmos-batch local down --discard" in printed
+    assert main(["local", "down", "--discard"]) == 0 and cloud.stopped
 
 
 @pytest.mark.parametrize("command", ["retry", "cancel", "logs"])
@@ -128,13 +169,14 @@ def test_discarded_jobs_are_gone(cloud: Cloud, capsys: pytest.CaptureFixture[str
 
 
 def test_jobs_of_a_stopped_local_cloud_are_not_listed_for_aws(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cloud: Cloud, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["local", "down"]) == 0
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv("AWS_PROFILE", "work")
     assert main(["status"]) == 1
     cloud.stopped = False
+    stepfunctions.executions.clear()
     capsys.readouterr()
     assert main(["status", "--json", "--state", "cancelled"]) == 0
     assert json.loads(capsys.readouterr().out) == []
