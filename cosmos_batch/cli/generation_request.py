@@ -26,7 +26,8 @@ JSON = (".json",)
 class GenerationRequest:
     """A prompt, a file to start from, and the generator's parameters.
 
-    Files may be paths on this machine, or S3 URIs.
+    Files may be paths on this machine, or S3 URIs. Those in `scratch` were written for this request alone, and are
+    removed when the command ends.
     """
 
     prompt: str | None
@@ -35,6 +36,7 @@ class GenerationRequest:
     request_file: str | None = None
     pipeline: str | None = None
     origin: Origin | None = None
+    scratch: Path | None = None
 
     @property
     def medium(self) -> Medium | None:

@@ -1,10 +1,11 @@
 """Read, print and save what a job that has ended left: its document and files, or its error."""
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -26,14 +27,33 @@ _UPLOADED = re.compile(rf"(?:^|/){UPLOAD_FOLDER}/(?:\d{{8}}-\d{{6}}-[0-9a-f]{{8}
 
 
 @dataclass(frozen=True)
+class UploadedFile:
+    """A file of this machine that was uploaded as an input of a generator.
+
+    Attributes
+    ----------
+    path
+        Where it lies.
+    sha256
+        The digest of its content.
+    is_temporary
+        Whether the command removes it at its end.
+    """
+
+    path: Path
+    sha256: str
+    is_temporary: bool
+
+
+@dataclass(frozen=True)
 class JobResult:
     """The end of a job: either `error` is set, or document and files are there."""
 
     document_uri: str | None = None
     file_uris: list[str] = field(default_factory=list)  # all that was written, the document first
     error: Error | None = None
-    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By URI, the entry in a generator's document about the file of this machine that was uploaded to it."""
+    uploaded: dict[str, UploadedFile] = field(default_factory=dict)
+    """By URI, the files of this machine that were uploaded for a generator."""
     job_id: str = ""
 
 
@@ -95,7 +115,8 @@ def print_error(error: Error) -> int:
 def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) -> list[Path]:
     """Save all that a job has written: its files, and then its document. Returns their paths.
 
-    Raises CliError for several files where the target is one file, and for one that does not exist any more; OSError
+    Inputs that are removed when the command ends are saved too, before the document: it is made again from them. Raises
+    CliError for several files where the target is one file, and for one that does not exist any more; OSError
     where one cannot be written.
     """
     document, *files = result.file_uris
@@ -106,13 +127,20 @@ def save_files(deployment: Deployment, result: JobResult, target: OutputTarget) 
             f"Name a folder: --output {target.path.with_suffix('')}/",
         )
     paths = [target.save(saved_name(uri), partial(_download, deployment, uri)) for uri in files]
+    kept = {uri: _saved_input(file, target) for uri, file in result.uploaded.items() if file.is_temporary}
+    inputs = {uri: replace(file, path=kept.get(uri, file.path)) for uri, file in result.uploaded.items()}
 
     def write_document(path: Path) -> None:
         _download(deployment, document, path)
-        if result.uploaded:
-            _name_local_files(path, result.uploaded)
+        if inputs:
+            _name_local_files(path, inputs)
 
-    return [*paths, target.save(saved_name(document), write_document)]
+    return [*paths, *kept.values(), target.save(saved_name(document), write_document)]
+
+
+def _saved_input(file: UploadedFile, target: OutputTarget) -> Path:
+    """Save a temporary input beside the result, under a new name if another file has its own. Returns its path."""
+    return target.save(file.path.name, partial(shutil.copyfile, file.path), renames=True)
 
 
 def _download(deployment: Deployment, uri: str, path: Path) -> None:
@@ -144,12 +172,15 @@ def saved_name(uri: str) -> str:
     return join_below("", uploaded[1] if uploaded else key)
 
 
-def _name_local_files(document: Path, uploaded: dict[str, dict[str, str]]) -> None:
+def _name_local_files(document: Path, uploaded: dict[str, UploadedFile]) -> None:
     """Write into a generator's document where its inputs lie on this machine: a local cloud's copies go with it."""
     parsed = GeneratorDocument.model_validate_json(document.read_text(encoding="utf-8"))
 
     def named(file: DocumentedInput) -> DocumentedInput:
-        return file.model_copy(update=uploaded.get(file.uri, {}))
+        local = uploaded.get(file.uri)
+        if local is None:
+            return file
+        return file.model_copy(update={"path": str(local.path.resolve()), "sha256": local.sha256})
 
     changes = {
         "input": parsed.input and named(parsed.input),

@@ -30,29 +30,33 @@ class OutputTarget:
     force: bool
     _saved: set[Path] = field(default_factory=set, repr=False)
 
-    def save(self, name: str, write: Callable[[Path], object]) -> Path:
+    def save(self, name: str, write: Callable[[Path], object], renames: bool = False) -> Path:
         """Have a result written, under `name` where this is a folder. Returns its path.
 
         It takes its place when it is complete. A file that exists with other content is kept, and CliError raised,
-        unless `force` is set. Of several results with one name, such as those of two buckets, the second gets a number.
-        Raises OSError where it cannot be written.
+        unless `force` is set. Of several results with one name, such as those of two buckets, the second gets a number;
+        with `renames`, so does one whose name another file has. Raises OSError where it cannot be written.
         """
         path = self.path / name if self.is_folder else self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         with _scratch_folder(path.parent) as scratch:
             written = scratch / "result"
             write(written)
-            path = self._free(path, written)
+            path = self._free(path, written, renames)
             if path.exists() and not self.force and not _is_same(path, written):
                 raise CliError(f"{path} exists, and was kept.", "--force replaces it; or name another --output.")
             written.replace(path)
             self._saved.add(path)
         return path
 
-    def _free(self, path: Path, written: Path) -> Path:
+    def _free(self, path: Path, written: Path, renames: bool) -> Path:
         """Return the path, with a number if this command has saved another result there."""
         numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
-        return next(other for other in chain([path], numbered) if other not in self._saved or _is_same(other, written))
+        return next(
+            other
+            for other in chain([path], numbered)
+            if not (other.exists() if renames else other in self._saved) or _is_same(other, written)
+        )
 
 
 def output_options(default: str | None = None) -> Callable[[Decorated], Decorated]:

@@ -94,12 +94,13 @@ def _episode_videos(names: Sequence[str], episodes: Sequence[str], cameras: Sequ
 
 
 def with_episode(
-    name: str | None, prompt: str | None, options: Mapping[str, Any]
+    name: str | None, prompt: str | None, options: Mapping[str, Any], folder: Path
 ) -> tuple[str | None, str | None, dict[str, Any]]:
     """Return a generator's input, prompt and options with what an episode of a data set has to say to them.
 
     The input is the episode's video; what was not named is the episode's task as the prompt, and its rate. For
-    `forward_dynamics` its actions are written to a file. Raises WrongCall, or Failure.
+    `forward_dynamics` its actions are written to a file. What is written goes into `folder`. Raises WrongCall, or
+    Failure.
     """
     values = {key: value for key, value in options.items() if key not in ("episode", "camera", "episode_start")}
     episode, camera, start = options.get("episode"), options.get("camera"), options.get("episode_start") or 0.0
@@ -112,7 +113,6 @@ def with_episode(
     [number] = _numbers(data_set, [] if episode is None else [str(episode)]) or []
     [chosen_camera] = _cameras(data_set, [camera] if camera else [])
     [chosen] = read_episodes(data_set, [number])
-    folder = Path(click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="cosmos-batch-")))
     video = episode_clip(data_set, chosen, chosen_camera, folder, start)
     if prompt is None and values.get("prompt_file") is None and chosen.tasks:
         prompt = chosen.tasks[0]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,7 @@ from cosmos_batch.cli.generation_checks import (
 )
 from cosmos_batch.cli.generation_request import GenerationRequest, read_generation_request
 from cosmos_batch.cli.input_checks import digest, is_generator
-from cosmos_batch.cli.job_result import JobResult, print_or_save, read_document, read_job_result
+from cosmos_batch.cli.job_result import JobResult, UploadedFile, print_or_save, read_document, read_job_result
 from cosmos_batch.cli.json_lines import print_result_line
 from cosmos_batch.cli.local_deployment import local_deployment
 from cosmos_batch.cli.model_access import check_access
@@ -98,8 +99,9 @@ def command(
     """
     if only_submit and model:
         raise WrongCall("--submit and --model do not go together.", "--submit uses the models that are deployed.")
-    file, prompt, options = with_episode(file, prompt, options)
-    request = read_generation_request(file, prompt, pipeline, options)
+    scratch = Path(click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="cosmos-batch-")))
+    file, prompt, options = with_episode(file, prompt, options, scratch)
+    request = replace(read_generation_request(file, prompt, pipeline, options), scratch=scratch)
     if only_submit:
         deployment = deployments.find()
         submitted = submit(deployment, request)
@@ -219,11 +221,12 @@ def submit(deployment: Deployment, request: GenerationRequest) -> Submitted:
     pipeline = _chosen(deployment, request)
     refuse_unplannable(deployment, request, pipeline)
     uploads = Uploads(deployment)
-    uploaded: dict[str, dict[str, str]] = {}
+    scratch, uploaded = request.scratch, dict[str, UploadedFile]()
 
     def upload(path: Path) -> str:
         uri = uploads.put(path)
-        uploaded[uri] = {"path": str(path.resolve()), "sha256": digest(path)}
+        is_temporary = scratch is not None and path.is_relative_to(scratch)
+        uploaded[uri] = UploadedFile(path, digest(path), is_temporary)
         return uri
 
     request = request.with_files(upload)

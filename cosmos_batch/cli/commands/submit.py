@@ -16,6 +16,7 @@ from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.input_checks import File, checked_file, chosen_reasoner
+from cosmos_batch.cli.job_result import UploadedFile
 from cosmos_batch.cli.model_access import inform_of_stand_ins
 from cosmos_batch.cli.options import reasoner_options
 from cosmos_batch.cli.reasoner_request import ReasonerRequest, read_reasoner_request
@@ -37,8 +38,8 @@ class Submitted:
     pipeline: str
     input: str
     at: datetime
-    uploaded: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By URI, the entry in a generator's document about the file of this machine that was uploaded to it."""
+    uploaded: dict[str, UploadedFile] = field(default_factory=dict)
+    """By URI, the files of this machine that were uploaded for a generator."""
 
 
 @click.command(

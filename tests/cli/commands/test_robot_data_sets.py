@@ -2,20 +2,25 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosmos_batch.cli import deployment as deployments
+from cosmos_batch.cli.commands import generate
 from cosmos_batch.cli.commands import run as run_command
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.generation_request import GenerationRequest
+from cosmos_batch.cli.job_result import JobResult
 from cosmos_batch.cli.main import main
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.planning.requests import read_request
 from tests.cli.conftest import PIPELINE, FakeStepFunctions
 from tests.robot_data.test_robot_data import assert_shows
+from tests.support.generations import document_of, settled
 from tests.support.robot_data_set import FRONT, LENGTHS, TASKS, WRIST, action, write_v21, write_v30
 from tests.support.runs import read_items
 
@@ -111,6 +116,58 @@ def test_a_generation_has_the_episodes_actions_rate_and_task(
     assert (settings["fps"], settings["actionChunkSize"], settings["rawActionDim"]) == (10, 8, 7)
     rows = json.loads(fetched(settings["actionPath"]).read_text())
     assert rows == [action(1, frame) for frame in range(4, 12)]
+
+
+@pytest.fixture
+def made_here(deployment: Deployment, stepfunctions: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `generate` without --submit end with the document of what it asked for."""
+
+    def make(_: Deployment, request: GenerationRequest) -> JobResult:
+        submitted = generate.submit(deployments.find(), request)
+        sent = requests(stepfunctions)[-1]
+        settings = {**sent["generation"], "seed": 1}
+        document = document_of(settled(settings, "video", sent["prompt"], guardrails=False), "mp4", [])
+        document["input"]["uri"] = sent["input"]
+        document["moreInputs"] = [{"uri": settings["actionPath"], "versionId": None}]
+        del document["ofAnotherRelease"]
+        document |= dict.fromkeys(("gpus", "gpuSeconds", "instanceType", "dollars"))
+        document |= {"modelSize": "Nano", "jobId": submitted.job_id, "timestamp": "20261120-120000"}
+        document |= {"files": [], "notes": [], "facts": {}, "timings": {}, "jobLogs": "", "batchJobId": "b"}
+        uri = sent["input"].replace(".mp4", ".json")
+        bucket, key = parse_uri(uri)
+        deployment.clients("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(document).encode())
+        return JobResult(document_uri=uri, file_uris=[uri], uploaded=submitted.uploaded)
+
+    monkeypatch.setattr(generate, "local_deployment", lambda *_, **__: nullcontext(deployment))
+    monkeypatch.setattr(generate, "make", make)
+
+
+@pytest.mark.parametrize(("name", "start"), [("v21", "0"), ("v21", "0.4"), ("v30", "0"), ("v30", "0.4")])
+def test_a_generation_from_an_episode_is_made_again_from_its_document(
+    name: str, start: str, made_here: None, stepfunctions: FakeStepFunctions, fetched: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """What was cut is removed when the command ends: it lies beside the document too."""
+    chosen = ["--episode", "1", "--camera", FRONT, "--episode-start", start, "--action-chunk-size", "8"]
+    assert main(["generate", name, *chosen, *DRIVE[:-1], "--output", f"{tmp_path}/made/"]) == 0
+    [document] = (tmp_path / "made").glob(f"*{FRONT}.json" if name == "v30" or start != "0" else "episode_000001.json")
+    assert main(["generate", str(document), "--submit"]) == 0
+    again, first = requests(stepfunctions)[-1], round(float(start) * 10)
+    assert_shows(fetched(again["input"]), 1, first=first)
+    rows = json.loads(fetched(again["generation"]["actionPath"]).read_text())
+    assert rows == [action(1, frame) for frame in range(first, first + 8)]
+
+
+def test_a_cut_clip_replaces_no_other_file_beside_the_result(
+    made_here: None, stepfunctions: FakeStepFunctions, fetched: Callable[[str], Path], tmp_path: Path
+) -> None:
+    clip = tmp_path / f"episode_000001.{FRONT}.mp4"
+    clip.write_bytes(b"mine")
+    chosen = ["--episode", "1", "--camera", FRONT, "--action-chunk-size", "8", *DRIVE[:-1]]
+    assert main(["generate", "v30", *chosen, "--output", str(tmp_path)]) == 0
+    assert clip.read_bytes() == b"mine"
+    assert main(["generate", str(clip.with_suffix(".json")), "--submit"]) == 0
+    assert_shows(fetched(requests(stepfunctions)[-1]["input"]), 1)
 
 
 def test_what_a_person_names_replaces_what_the_episode_says(stepfunctions: FakeStepFunctions) -> None:
