@@ -61,9 +61,16 @@ class Queue:
         self._url = url
         self._leases = leases
 
-    def check_access(self) -> None:
-        """Receive without hiding any message, to see that this worker may. Raises ClientError where it may not."""
-        self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=1, VisibilityTimeout=0, WaitTimeSeconds=0)
+    def check_access(self) -> list[dict[str, Any]]:
+        """Receive without hiding any message, to see that this worker may, and return what came.
+
+        Raises ClientError where it may not.
+        """
+        response = self._sqs.receive_message(
+            QueueUrl=self._url, MaxNumberOfMessages=1, VisibilityTimeout=0, WaitTimeSeconds=0
+        )
+        messages: list[dict[str, Any]] = response.get("Messages", [])
+        return messages
 
     def receive(self, at_most: int, wait_seconds: int) -> list[dict[str, Any]]:
         """Return messages in the form of SQS. Each is under lease from now on."""

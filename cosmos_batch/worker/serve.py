@@ -1,6 +1,7 @@
 """The inner process of a worker: connects to AWS, checks its host, loads the model, and runs the loop."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -19,6 +20,8 @@ from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.logs import start_logging
 from cosmos_batch.worker.mounts import check_mounts
 from cosmos_batch.worker.nvidia_driver import check_driver
+from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
+from cosmos_batch.worker.runner import Runner
 from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
 
@@ -48,7 +51,7 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
         workers.ended(environment.aws_batch_job_id)
         return 0
     loop.boot_seconds = time.time() - began
-    await asyncio.to_thread(runner.queue.check_access)
+    await asyncio.to_thread(_check_queue, runner)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     try:
@@ -67,6 +70,17 @@ async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: flo
         runner.model.engine.close()  # also processes that it is starting now, for which our exit would wait
     workers.ended(environment.aws_batch_job_id)
     return 0
+
+
+def _check_queue(runner: Runner) -> None:
+    """See that this worker may receive. Raises ClientError where it may not.
+
+    SQS counts a receipt of the message that came, so it is noted as given back: workers that cannot load would else use
+    up the receipts of a job that waits (`MAX_RECEIPTS`).
+    """
+    for message in runner.queue.check_access():
+        with contextlib.suppress(NewerSchema, InvalidMessage):  # the loop handles these
+            runner.jobs.given_back(read_message(message).job.job_id)
 
 
 def _give_up(workers: Workers, environment: WorkerEnvironment, error: Error) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.worker import serve
+from cosmos_batch.worker import job_limits, serve
 from cosmos_batch.worker.leases import LeaseHolder
 from cosmos_batch.worker.nvidia_driver import check_driver
 from tests.support.scripted_engine import ScriptedEngine
@@ -22,12 +22,17 @@ from tests.worker.conftest import WorkerFixture
 def gave_up(bench: WorkerFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerFixture:
     """Run a worker on a host without a driver."""
     monkeypatch.setattr(serve, "check_driver", partial(check_driver, version_file=tmp_path / "no-driver"))
-    bench.workers.submitted("worker-1", "definition:1")
-    environment = bench.environment("worker-1", engine="tests.worker.test_serve:Closing", image_cuda="cu130")
+    give_up(bench, "worker-1")
+    return bench
+
+
+def give_up(bench: WorkerFixture, name: str) -> None:
+    """Run a worker that cannot start."""
+    bench.workers.submitted(name, "definition:1")
+    environment = bench.environment(name, engine="tests.worker.test_serve:Closing", image_cuda="cu130")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert asyncio.run(serve._serve(environment, LeaseHolder(theirs), time.time())) == serve.FAILED
-    return bench
 
 
 class Closing(ScriptedEngine):
@@ -51,6 +56,18 @@ def test_without_a_driver_a_worker_ends_with_the_remedy_in_its_row(gave_up: Work
 def test_a_worker_that_gives_up_closes_its_engine() -> None:
     """The process would wait for an engine's server that is being restarted, and leave it running."""
     assert Closing.closed
+
+
+def test_workers_that_cannot_start_take_none_of_a_jobs_receipts(
+    gave_up: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them looks whether it may receive, which SQS counts; the job waits in the queue all the same."""
+    monkeypatch.setattr(job_limits, "MAX_RECEIPTS", 1)
+    gave_up.send(gave_up.job())
+    for name in ("worker-2", "worker-3"):
+        give_up(gave_up, name)
+    gave_up.worker("worker-4").run()
+    assert len(gave_up.stepfunctions.calls_of("success")) == 1
 
 
 def test_gpus_are_allocated_before_the_model_is_loaded(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
