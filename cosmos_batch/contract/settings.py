@@ -13,7 +13,8 @@ QUEUE_DAYS = 10
 # Times `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that workers do not end together.
 LONGEST_LIFE = 1.1
 # A job normally fails by its attempts or its deadline. One that was received so often fails too, because its attempts
-# could not be counted. Pauses for a busy server do not count, and neither does a worker that gives the job back.
+# could not be counted. Pauses for a busy server do not count, and neither does a worker that gives the job back, or one
+# for which AWS was not available.
 MAX_RECEIPTS = 20
 LONGEST_SILENCE_SECONDS = 30  # the longest time between two reports of a worker to `scale`
 

@@ -21,6 +21,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
 from cosmos_batch.state import FINAL, Attempt, ConditionFailed, ItemJobs, JobRow, Workers
+from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
 from cosmos_batch.worker.attempt_endings import AttemptEndings
 from cosmos_batch.worker.callers import Callers, latest_deadline
 from cosmos_batch.worker.clients import Clients
@@ -94,6 +95,9 @@ class Runner:
                 await self.endings.spend(attempt, error)
             else:
                 await self.endings.undo(attempt)
+                if isinstance(fault, FAULTS) and may_succeed_later(fault):
+                    # An outage of AWS takes none of the job's receipts (`MAX_RECEIPTS`), however long it lasts.
+                    await asyncio.to_thread(self.jobs.given_back, attempt.job.job_id)
             raise
 
     async def _handle_or_drop(self, attempt: JobAttempt) -> AttemptEnd:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from cosmos_batch.worker import attempt_endings, loop
 from tests.worker.conftest import ASSETS, STATE, WorkerFixture
@@ -30,6 +30,27 @@ def failing(call: Any, error: Exception, times: float = math.inf) -> Any:
         return call(*arguments, **named)
 
     return fail
+
+
+@pytest.mark.parametrize(
+    ("fault", "give_backs"),
+    [
+        (response("ServiceUnavailable", 503, "GetObject"), 1),
+        (EndpointConnectionError(endpoint_url="https://s3"), 1),
+        (RuntimeError("a defect"), 0),
+    ],
+)
+def test_a_receipt_counts_unless_aws_was_not_available(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception, give_backs: int
+) -> None:
+    """Otherwise an outage of some hours would fail the jobs of a queue, which are received again and again."""
+    bench.send(bench.job())
+    worker = bench.worker()
+    monkeypatch.setattr(worker.runner.clients.s3, "get_object", failing(None, fault))
+    worker.run()
+    row = bench.jobs.get("one")
+    assert row is not None and (row.state, row.attempts, row.give_backs) == ("PLANNED", 0, give_backs)
+    assert bench.waiting() == (0, 1), "its lease lapses by itself"
 
 
 @pytest.fixture
