@@ -160,10 +160,10 @@ def test_a_run_that_is_cancelled_ends_and_goes_on_where_it_was(
     wait_for(app.queue_is_empty, 120, "messages of a cancelled run are left")
     (tmp_path / "go").touch()
     before = inferred(app, run_id)
-    again = f"{run_id}-again"
-    write_run(app, again, [*files[3:6], *slow], prompt="Soon?")
-    assert (end_of(app, start(app, again)).succeeded, len(before)) == (6, 3)
-    assert before.items() <= inferred(app, again).items()
+    resumed = end_of(app, start(app, run_id))
+    assert (resumed.state, resumed.succeeded, resumed.cancelled, len(before)) == ("SUCCEEDED", 6, 0, 3)
+    assert before.items() <= inferred(app, run_id).items(), "what was answered is not asked again"
+    assert not list(lines(app, run_id, "errors"))
 
 
 def test_a_budget_holds_a_run_until_it_is_raised(app: App, files: list[RunItem], run_id: str) -> None:
