@@ -16,7 +16,7 @@ from cosmos_batch.state.reports import Reports
 from cosmos_batch.state.reserved_keys import ReservedKeys
 from cosmos_batch.state.revisions import RecordedRevision, Revisions
 from cosmos_batch.state.run_rows import ItemEnd, RunRow, ShardFacts, ShardRow, Watcher, token_id
-from cosmos_batch.state.runs import Runs
+from cosmos_batch.state.runs import Runs, StillEnding
 from cosmos_batch.state.shards import Shards
 from cosmos_batch.state.shortages import Shortage, Shortages
 from cosmos_batch.state.staged_documents import StagedDocuments
@@ -54,6 +54,7 @@ __all__ = [
     "Shortage",
     "Shortages",
     "StagedDocuments",
+    "StillEnding",
     "Table",
     "Waiting",
     "Watcher",

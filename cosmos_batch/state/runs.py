@@ -13,6 +13,10 @@ from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 _RUNS, _ACTIVE = "runs", "runs-active"
 
 
+class StillEnding(Exception):  # noqa: N818 - it passes
+    """A cancelled run is not over yet, so that no execution can go on with it."""
+
+
 class Runs:
     """The rows of all runs. `shards` are the rows of their shards."""
 
@@ -52,7 +56,11 @@ class Runs:
         """Note that an execution feeds the run, for the first time or again, and return the row.
 
         `max_dollars` replaces the run's budget, if it is given. A cancelled run goes on, too: whoever starts another
-        execution for it wants that. If it was cancelled before its first execution came to this, it stays cancelled.
+        execution for it wants that. If it was cancelled before an execution of its own came to this, or between two
+        calls for the same one, it stays cancelled.
+
+        Raises StillEnding while another execution ends the cancelled run: items that are dropped until then would
+        be missing in what goes on.
         """
         values: dict[str, Any] = {"running": "RUNNING", "arn": execution_arn, "none": {}, "zero": 0}
         values["cancelled"] = "CANCELLED"
@@ -66,10 +74,16 @@ class Runs:
                 "SET #state = :running, #executionArn = :arn, #reservations = if_not_exists(#reservations, :none), "
                 f"#chargedDollars = if_not_exists(#chargedDollars, :zero){budget} REMOVE #reason, #endedAt",
                 values,
-                "attribute_exists(pk) AND (attribute_exists(#executionArn) OR #state <> :cancelled)",
+                "attribute_exists(pk) AND (attribute_exists(#endedAt) OR #state <> :cancelled)",
             )
         except ConditionFailed:
-            return self.finish_cancelled(run, execution_arn)
+            row = self.get(run)
+        if row is not None and row.execution_arn not in (None, execution_arn):
+            raise StillEnding(
+                f"The run {run} was cancelled and has not ended yet. This execution goes on with it once it has. If it "
+                f"does not end: cosmos-batch runs cancel {run}"
+            )
+        return self.finish_cancelled(run, execution_arn)
 
     def finish_cancelled(self, run: str, execution_arn: str) -> RunRow:
         """Note that an execution finishes a cancelled run, of which nothing is fed.

@@ -1,15 +1,14 @@
 """Prepare an execution of a run: list a prefix if a person named one, keep the caller's token, write the run's row."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from pydantic import SecretStr
 
 from cosmos_batch.contract.environment import DeployedPipeline, PrepareRunEnvironment
 from cosmos_batch.contract.runs import RunPrefix, RunStart, ShardRef
-from cosmos_batch.state import Callbacks, ConditionFailed, RunRow, Runs
-from lambdas.clients import state_table
+from cosmos_batch.state import Callbacks, ConditionFailed, RunRow, Runs, StillEnding
+from lambdas.clients import Throttled, state_table
 from lambdas.log import log
 from lambdas.planning.plan import Execution, enabled_queue
 from lambdas.runs.objects import RunObjects
@@ -19,14 +18,20 @@ from lambdas.runs.run_input import read_run, run_id_of
 # Two shards for each worker keep it busy while the next are fed. With 400 shards of 250 items, SQS holds 100,000
 # messages, and its limit of messages in flight is 120,000 (Amazon SQS standard queue quotas).
 SHARDS_PER_WORKER, SHARDS_LIMIT = 2, 400
-# An item waits nine days at most for its worker (`lambdas/runs/item_planner.py`).
-SHARD_TIMEOUT = timedelta(days=10)
 
 
 def prepare_run(
     event: dict[str, Any], environment: PrepareRunEnvironment, pipelines: Mapping[str, DeployedPipeline]
 ) -> dict[str, Any]:
-    """Prepare a run, for the first time or again, and return what its maps need. Raises Failure."""
+    """Prepare a run, for the first time or again, and return what its maps need.
+
+    Raises
+    ------
+    Failure
+        The run is refused.
+    Throttled
+        The run was cancelled and is being ended: the state machine calls again, as where AWS throttles.
+    """
     execution = Execution.read(event["execution"])
     run = run_id_of(event["request"], execution.name)
     table = state_table(environment.state_table)
@@ -62,7 +67,10 @@ def prepare_run(
             item_gpu_seconds=objects.estimate().gpu_seconds,
         )
     )
-    row = runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
+    try:
+        row = runs.begin(run, execution.arn, start.max_dollars if isinstance(start, RunStart) else None)
+    except StillEnding as ending:
+        raise Throttled(str(ending)) from ending
     log("run prepared", run=run, shards=len(shards))
     return _prepared(run, objects, [] if row.stops else _maps(objects, shards, pipelines))
 

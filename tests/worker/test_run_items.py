@@ -109,6 +109,7 @@ def test_an_item_of_a_run_that_goes_on_is_done_though_the_worker_has_just_read_t
     cancel = callers.Callers.cancel
 
     def resume_first(self: callers.Callers, delivery: Delivery) -> bool:
+        bench.runs.end("r", "arn:e1", "CANCELLED", None)
         bench.runs.begin("r", "arn:e2")
         return cancel(self, delivery)
 

@@ -8,6 +8,8 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.state import RunFeeding, Runs, count_item
+from infra.constructs.function_errors import PASSING
+from lambdas.clients import Throttled
 from lambdas.reporting.refusal import refuse_queue
 from lambdas.runs import finish
 from lambdas.runs.collect import unfinished
@@ -116,14 +118,15 @@ def test_a_run_whose_queue_no_worker_can_serve_is_held_and_resumed_without_a_fai
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
 
 
-def test_a_cancelled_run_that_is_resumed_while_it_is_finished_loses_no_shard_of_its_new_execution(
+def test_a_cancelled_run_that_is_resumed_while_it_is_finished_twice_loses_no_shard_of_its_new_execution(
     bench: RunFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The execution was stopped, so `finish_run` closes what it left; a person resumes the run at that moment."""
+    """The execution was stopped, so `finish_run` closes what it left; Lambda calls it twice, and one call is slow."""
     ref = bench.started(bench.items("a", "b"))
     bench.runs.cancel(RUN, "by a person")
 
     def resume_first(run: str, runs: Runs) -> Any:
+        bench.runs.end(RUN, "arn:e1", "CANCELLED", "by a person")
         bench.prepare(execution="e2")
         bench.feed(ref, token="again", execution="e2")
         return unfinished(run, runs)
@@ -141,7 +144,7 @@ def test_a_cancelled_run_that_is_resumed_while_it_is_finished_loses_no_shard_of_
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
 
 
-def test_items_that_were_dropped_just_before_a_run_went_on_are_asked_when_it_is_resumed_once_more(
+def test_items_that_were_dropped_without_a_collect_are_asked_when_the_run_is_resumed_once_more(
     bench: RunFixture,
 ) -> None:
     ref = bench.started(bench.items("a", "b"))
@@ -150,6 +153,7 @@ def test_items_that_were_dropped_just_before_a_run_went_on_are_asked_when_it_is_
     closed = bench.jobs.close(dropped, Result(job_id=dropped, error=ITEM_CANCELLED), cancelled=True)
     assert closed is not None
     count_item(closed, bench.runs)
+    bench.runs.end(RUN, "arn:e1", "CANCELLED", "by a person")
     bench.prepare(execution="e2")
     bench.feed(ref, token="again", execution="e2")
     bench.answer(answered)
@@ -162,3 +166,32 @@ def test_items_that_were_dropped_just_before_a_run_went_on_are_asked_when_it_is_
     bench.answer(sent_ids(bench)[-1])
     bench.collect(ref)
     assert bench.finish("e3")["summary"]["state"] == "SUCCEEDED"
+
+
+def test_an_execution_that_is_started_while_a_cancelled_run_ends_waits_and_goes_on_with_it_then(
+    bench: RunFixture,
+) -> None:
+    ref = bench.started(bench.items("a", "b"))
+    bench.answer(sent_ids(bench)[0])
+    bench.runs.cancel(RUN, "by a person")
+    with pytest.raises(Throttled, match="has not ended yet"):
+        bench.prepare(execution="e2")
+    assert Throttled.__name__ in PASSING, "the state calls it for days"
+    run_sweep(bench)
+    bench.collect(ref)
+    assert bench.finish()["summary"]["state"] == "CANCELLED"
+    assert bench.prepare(execution="e2")["pipelines"]
+    bench.feed(ref, token="again", execution="e2")
+    bench.answer(sent_ids(bench)[-1])
+    bench.collect(ref)
+    assert bench.finish("e2")["summary"]["state"] == "SUCCEEDED"
+
+
+def test_a_run_that_is_cancelled_between_two_calls_for_its_execution_is_ended_by_that_execution(
+    bench: RunFixture,
+) -> None:
+    bench.write(bench.items("a"))
+    bench.prepare()
+    bench.runs.cancel(RUN, "by a person")
+    assert bench.prepare()["pipelines"] == []
+    assert bench.finish()["summary"]["state"] == "CANCELLED"
