@@ -89,6 +89,9 @@ def finish_run(
         for shard in unfinished(run, runs):
             collect_shard(run, shard.shard, reason, table, bucket, execution_arn)
     summary = summary_of(row, runs)
+    latest = runs.get(run)
+    if latest is None or latest.execution_arn != execution_arn:  # the sums take long: another may go on meanwhile
+        return None
     RunObjects(bucket, run).write_summary(summary.model_dump_json(exclude_none=True))
     if not runs.end(run, execution_arn, summary.state, summary.reason):
         return None

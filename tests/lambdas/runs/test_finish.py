@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from cosmos_batch.contract.error import Error, Failure
 from cosmos_batch.contract.runs import RunSummary
-from cosmos_batch.state import Callbacks
+from cosmos_batch.state import Callbacks, RunRow, Runs
 from lambdas.handlers import finish_run
+from lambdas.runs import finish
 from lambdas.runs.shard_ends import park_shard
 from tests.lambdas.cloud import STATE_BUCKET, sqs_batch
 from tests.lambdas.runs.conftest import RUN, RunFixture
@@ -88,6 +91,27 @@ def test_an_earlier_execution_does_not_end_a_run_that_went_on(bench: RunFixture)
     assert bench.finish("e1")["summary"] is None
     run = bench.runs.get(RUN)
     assert run is not None and run.state == "RUNNING"
+
+
+def test_an_earlier_execution_that_sums_up_for_long_does_not_replace_the_summary_of_a_later_one(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write(bench.items("a"))
+    bench.prepare()
+    bench.runs.hold(RUN, "the budget")
+    sum_up = finish.summary_of
+
+    def slowly(row: RunRow, runs: Runs) -> RunSummary:
+        summed = sum_up(row, runs)
+        monkeypatch.setattr(finish, "summary_of", sum_up)
+        bench.prepare(execution="e2")
+        bench.runs.hold(RUN, "another budget")
+        bench.finish("e2")
+        return summed
+
+    monkeypatch.setattr(finish, "summary_of", slowly)
+    assert bench.finish("e1")["summary"] is None
+    assert summary(bench).reason == "another budget"
 
 
 def test_a_stopped_execution_cancels_its_run(bench: RunFixture) -> None:
