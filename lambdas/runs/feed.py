@@ -96,7 +96,6 @@ class Feeder:
             return
         row = self._runs.shards.feed(self.ref, self.token, round(self.ref.items * price, 9))
         if row.state == "ENDED":
-            self._runs.settle(self.ref.run, self.ref.shard, 0.0)
             self._pass()
         elif not begun and self._has_stopped():
             self._park()
@@ -157,7 +156,15 @@ class Feeder:
         return expected_dollars(run, fed, compute, Workers(self._table, self.ref.pipeline))
 
     def _pass(self) -> None:
-        """Answer the task token at once, because the shard has nothing to wait for."""
+        """Answer the task token at once, because the shard has nothing to wait for.
+
+        An earlier call may have died after it reserved the shard's price: what is not in flight has no reservation.
+        """
+        row = self._runs.shards.get(self.ref.run, self.ref.shard)
+        if row is None or row.state == "ENDED":
+            self._runs.settle(self.ref.run, self.ref.shard, 0.0)
+        elif row.state == "SKIPPED":
+            self._runs.settle_parked(row)
         send_success(f"{self.ref.run}/{self.ref.shard}", self.token, '{"fed": false}')
 
     def _call_again(self, reason: str) -> None:

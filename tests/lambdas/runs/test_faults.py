@@ -142,3 +142,23 @@ def test_a_shard_that_could_not_be_fed_fails_its_items_and_not_its_run(
     bench.collect(ref, Error="Died", Cause="{}")
     assert (bench.shard().state, bench.shard().failed, len(bench.lines("errors"))) == ("ENDED", 1, 1)
     assert bench.finish()["summary"]["state"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["never fed", "parked before"])
+def test_a_shard_whose_feeding_died_keeps_no_reservation_if_its_run_is_held_before_the_next_call(
+    bench: RunFixture, monkeypatch: pytest.MonkeyPatch, parked: bool
+) -> None:
+    ref = bench.write(bench.items("a"))
+    bench.prepare()
+    if parked:
+        bench.feed(ref)
+        park(bench)
+        bench.prepare(execution="e2")
+    dies_at(monkeypatch, Shards, "feed", lambda: bench.feed(ref, token="dies"))
+    run = bench.runs.get(RUN)
+    assert run is not None and list(run.reservations) == [ref.shard]
+    bench.runs.hold(RUN, "The budget of $5 would be exceeded.")
+    bench.feed(ref, token="passes")
+    run = bench.runs.get(RUN)
+    assert run is not None and (run.reservations, run.charged_dollars) == ({}, 0.0)
+    assert "passes" in bench.answered()
