@@ -9,10 +9,14 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field
 
 from cosmos_batch.contract.runs import RunState
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state.table import TableRow
 
 RUN_KEEP_SECONDS = 365 * 86_400
 """How long the rows of a run, of its shards and of what was fed of it are kept."""
+
+TOKEN_KEEP_SECONDS = (QUEUE_DAYS + 1) * 86_400
+"""How long the row of a task token is kept: its state ends after `QUEUE_DAYS`."""
 
 ShardState = Literal["FEEDING", "RUNNING", "ENDED", "SKIPPED"]
 """FEEDING: some of its items may not be in the queue yet. RUNNING: all are. SKIPPED: nobody waits for it, because the

@@ -7,7 +7,8 @@ The task token of a state that waits for a shard has a row of its own, and the s
 row is written first and never changes, so whoever reads an id finds the token. What becomes of a token is decided by
 changes of the shard's row alone: a change of its state adds an id, or returns those to answer, in one write. A process
 that dies between the two rows leaves a token that nobody refers to, and its state fails and feeds the shard again, with
-another token. The rows of tokens are removed when they expire: a token that was answered is of no use.
+another token. The rows of tokens are removed when they expire, soon after the states that wait with them: whoever
+answers a token may change rows and delete none.
 
 A shard has a row from its first feeding on. So the items that wait are the run's, less those of the rows.
 """
@@ -19,7 +20,15 @@ from contextlib import suppress
 from typing import Any
 
 from cosmos_batch.contract.runs import ShardRef
-from cosmos_batch.state.run_rows import RUN_KEEP_SECONDS, ItemEnd, ShardFacts, ShardRow, run_pk, token_id
+from cosmos_batch.state.run_rows import (
+    RUN_KEEP_SECONDS,
+    TOKEN_KEEP_SECONDS,
+    ItemEnd,
+    ShardFacts,
+    ShardRow,
+    run_pk,
+    token_id,
+)
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at, now
 
 AT_ONCE = 40  # ends in one update: the condition has a term for each, and DynamoDB takes 4 KB of expression
@@ -64,7 +73,7 @@ class Shards:
             return self._feed_again(ref.run, ref.shard, task_token)
 
     def _keep_token(self, run: str, shard: str, task_token: str) -> None:
-        values = {"taskToken": task_token, "expiresAt": expires_at(RUN_KEEP_SECONDS)}
+        values = {"taskToken": task_token, "expiresAt": expires_at(TOKEN_KEEP_SECONDS)}
         with suppress(ConditionFailed):  # an earlier call has kept it
             self._table.put_new(run_pk(run), _token_sk(shard, token_id(task_token)), values)
 
@@ -146,7 +155,7 @@ class Shards:
             return None
 
     def forget_tokens(self, shard: ShardRow) -> None:
-        """Remove the tokens of a shard that were answered."""
+        """Remove the ids of a shard's tokens that were answered; the rows of the tokens expire."""
         answered = {"tokenIds": shard.token_ids, "taskTokens": shard.task_tokens}
         values = {name: tokens for name, tokens in answered.items() if tokens}
         if values:

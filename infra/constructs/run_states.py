@@ -12,11 +12,12 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import SHARDS
 
-# An item waits nine days at most (`lambdas/runs/item_planner.py`): SQS keeps its message for ten.
-SHARD_TIMEOUT = Duration.days(10)
+# An item waits a day less at most (`lambdas/runs/item_planner.py`).
+SHARD_TIMEOUT = Duration.days(QUEUE_DAYS)
 # A run ends after so long; AWS would let an execution take a year.
 RUN_TIMEOUT = Duration.days(90)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}

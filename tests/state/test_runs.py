@@ -1,5 +1,6 @@
 """Runs and shards: each end of an item counts once, whoever reports it, and how often."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from cosmos_batch.contract.runs import ShardRef
+from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state import ConditionFailed, ItemEnd, RunRow, Runs, ShardFacts, ShardRow, Table, Watcher
 
 REF = ShardRef(run="r1", shard="00000", pipeline="cosmos-reason2-2b", items=4)
@@ -149,6 +151,16 @@ def test_the_tokens_in_a_row_of_an_earlier_release_are_answered_beside_new_ones(
     assert parked is not None and parked.is_half_parked and fed.shards.tokens(parked) == {"old", "new"}
     fed.shards.forget_tokens(parked)
     assert not shard(fed).is_awaited
+
+
+def test_a_task_token_is_kept_for_as_long_as_its_state_may_wait_and_not_for_as_long_as_its_shard(
+    table: Table, fed: Runs
+) -> None:
+    fed.shards.feed(REF, "another", 0.0)
+    [days] = {round((row["expiresAt"] - time.time()) / 86_400, 2) for row in table.query("run#r1", "token#")}
+    assert QUEUE_DAYS < days <= QUEUE_DAYS + 1
+    [row] = table.query("run#r1", "shard#")
+    assert row["expiresAt"] - time.time() > 300 * 86_400
 
 
 def test_shards_that_are_fed_at_once_do_not_exceed_the_budget_together(runs: Runs) -> None:
