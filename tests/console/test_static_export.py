@@ -31,6 +31,8 @@ from tests.support.console_documents import write_answer
         ("https://a.b.s3.eu-west-1.amazonaws.com/k/l.mp4", "https://bucket.s3.eu-west-1.amazonaws.com/k/l.mp4"),
         ("https://s3.eu-west-1.amazonaws.com/b/k", "https://s3.eu-west-1.amazonaws.com/bucket/k"),
         ("token hf_abcdefghijklmnop", "token …"),
+        ("AKIAABCDEFGHIJKLMNOP, Bearer abc.def", "…, …"),
+        ("akiaabcdefghijklmnop, bearer abc.def", "…, …"),
         ("read /home/ann/secret project/a.mp4", "read …/a.mp4"),
         ("copy /home/ann/a.mp4 to /home/bob/my clips/b.mp4", "copy …/a.mp4 to …/b.mp4"),
         ("'/home/ann/Ann's clips, 2026/a.mp4'", "'…/a.mp4'"),
