@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.generation.outputs import Role
-from cosmos_batch.viewing.marks import Marks, marks_of_answer
+from cosmos_batch.viewing.marks import Marks, is_number, marks_of_answer
 
 SIZE_LIMIT = 8 * 1024 * 1024  # bytes of a document
 _SCORES_LIMIT = 1000  # objects of an answer that are looked at
@@ -169,7 +169,7 @@ def _scores(data: Any) -> list[float]:
     if isinstance(data, list):
         return [score for one in data[:_SCORES_LIMIT] for score in _scores(one)]
     values = [data.get(name) for name in ("score", "confidence")] if isinstance(data, dict) else []
-    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return [float(value) for value in values if is_number(value)]
 
 
 def read_document(path: Path) -> Document | None:

@@ -6,11 +6,11 @@ whatever does not have such a form is passed over.
 """
 
 import json
-import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from cosmos_batch.contract.tasks import AXIS
 from cosmos_batch.planning.answer_units import seconds_of
@@ -159,7 +159,7 @@ def _point(item: dict[str, Any], span: TimeSpan | None) -> Point | None:
 
 def _shares(value: Any, count: int) -> list[float] | None:
     """Return coordinates in thousandths as shares of the picture; what lies outside of it is moved to its edge."""
-    if not isinstance(value, list) or len(value) != count or not all(_is_number(number) for number in value):
+    if not isinstance(value, list) or len(value) != count or not all(is_number(number) for number in value):
         return None
     return [min(max(number, 0), AXIS) / AXIS for number in value]
 
@@ -174,7 +174,7 @@ def _span(item: dict[str, Any]) -> TimeSpan | None:
 
 def _seconds(value: Any) -> float | None:
     """Return a time in seconds that is given as a number or as mm:ss.ff; None for anything else."""
-    if _is_number(value):
+    if is_number(value):
         return float(value) if value >= 0 else None
     return seconds_of(value) if isinstance(value, str) else None
 
@@ -183,5 +183,7 @@ def _label(item: dict[str, Any]) -> str:
     return next((str(item[key]) for key in _LABEL_KEYS if isinstance(item.get(key), str | int)), "")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value of JSON is a number that a float can hold."""
+    # An integer of JSON may be greater than any float, which `math.isfinite` cannot take.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -251,6 +251,17 @@ def test_json_that_is_no_document_is_passed_over(open_console: Open, tmp_path: P
     assert len(rows(open_console(tmp_path))) == 1
 
 
+@pytest.mark.parametrize("field", ["score", "start", "point_2d"])
+def test_a_number_that_no_float_can_hold_hides_no_document(open_console: Open, tmp_path: Path, field: str) -> None:
+    number = 10**400
+    value = [number, number] if field == "point_2d" else number
+    write_answer(tmp_path / "a.json", data={field: value})
+    write_answer(tmp_path / "b.json")
+    client = open_console(tmp_path)
+    assert len(rows(client)) == 2 and client.get("/api/views/folder/state").json()["problem"] is None
+    assert [row["score"] for row in rows(client)] == [None, None]
+
+
 def test_the_page_is_small(open_console: Open, tmp_path: Path) -> None:
     client = open_console(tmp_path)
     size = sum(len(gzip.compress(client.get(path).content)) for path in ("/", "/app.js", "/app.css"))
