@@ -13,6 +13,7 @@ from cosmos_batch.cli.input_checks import File, checked_path, checked_uri, diges
 from cosmos_batch.cli.options import GENERATION_OPTIONS, GENERATION_SWITCHES, HINTS
 from cosmos_batch.cli.prompt_files import read_description
 from cosmos_batch.cli.request_checks import Problems
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.origin import DocumentedInput, Origin
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
@@ -161,7 +162,12 @@ def _parameters(options: Mapping[str, Any]) -> GenerationParameters:
     if controls:
         values["controls"] = controls
         values.setdefault("mode", "transfer")
-    return read_generation_parameters(values)
+    try:
+        return read_generation_parameters(values)
+    except Failure as failure:
+        raise WrongCall(
+            failure.error.message, "`cosmos-batch generate --help` and docs/generator.md say what each option takes."
+        ) from failure
 
 
 def _control(options: Mapping[str, Any], hint: str) -> dict[str, Any] | None:

@@ -51,9 +51,12 @@ def read_description(
     except (ValueError, RecursionError) as error:
         raise WrongCall(f"{path} is not JSON: {error}.", "Correct it, or name a file of text.") from error
     if not is_structured_prompt(value):
+        is_request = option == _PROMPT and isinstance(value, dict) and "prompt" in value
         raise WrongCall(
             f"{path} is not one of NVIDIA's structured prompts.",
-            f"A request with a prompt in it is named without an option: cosmos-batch generate {path}",
+            f"A request with a prompt in it is named without an option: cosmos-batch generate {path}"
+            if is_request
+            else "Correct its fields, such as subjects, lighting and cinematography; or name a file of text (.txt).",
         )
     return dict(value)
 

@@ -145,9 +145,9 @@ def config_file(request: GenerationRequest, changes: dict[str, Any]) -> Path:
     if entry or changes:
         path = configuration.with_entry(_generator(name), {**entry, **changes})
     settled = configuration.enabled_pipeline(load_config(path), name)
-    _refuse_unguarded(request, settled)
     if request.request_file is None and settled.serving is not None:
         refuse_unsettled(request, name, settled.serving)
+    _refuse_unguarded(request, settled)  # last: its remedy takes longest
     return path
 
 

@@ -248,6 +248,46 @@ def test_errors_are_reported_before_anything_is_sent(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--mode", "i2v"], "i2v"), (["--num-frames", "1000"], "numFrames"), (["--resolution", "768p"], "768p")],
+)
+def test_what_is_wrong_with_a_request_is_said_before_guardrails_that_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COSMOS_BATCH_HOME", str(tmp_path))
+    monkeypatch.setattr(generate, "find_spec", lambda _: None)
+    assert main(["generate", "--prompt", "x"]) == 2
+    assert "Guardrails are on" in capsys.readouterr().err
+    assert main(["generate", "--prompt", "x", *options]) == 2
+    printed = capsys.readouterr().err
+    assert message in printed and "Guardrails" not in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--prompt", "x", "--fps", "0"], ["fps: '0'", "cosmos-batch generate --help"]),
+        (["{}/clip.mp4", "--prompt", "x", "--edge-strength", "strong"], ["strength", "cosmos-batch generate --help"]),
+        (["--prompt", "x", "--negative-prompt", "@{}/typo.json"], ["typo.json is not one of", "name a file of text"]),
+        (["--prompt", "@{}/typo.json"], ["typo.json is not one of", "name a file of text"]),
+        (["--prompt", "@{}/asks.json"], ["asks.json is not one of", "cosmos-batch generate {}/asks.json"]),
+        (["{}/asks.json", "--fps", "0"], ["fps: '0'", "cosmos-batch generate --help"]),
+        (["{}/asks.json"], ["fps: 0", "A request looks like"]),
+    ],
+)
+def test_a_remedy_fits_the_place_of_what_is_wrong(
+    files: Path, options: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "typo.json").write_text('{"subjcts": ["a robot"]}')
+    (files / "asks.json").write_text('{"prompt": "Rain.", "fps": 0}')
+    assert main(["generate", *(option.replace("{}", str(files)) for option in options)]) == 2
+    printed = capsys.readouterr().err
+    assert all(part.replace("{}", str(files)) in printed for part in parts), printed
+    assert ("A request looks like" in printed) == ("A request looks like" in parts)
+
+
 def test_files_are_saved_with_the_document_last(omni: Deployment, tmp_path: Path) -> None:
     names = ["a.json", "a.mp4", "a.mp4.previewFile.gif"]
     for name in names:
