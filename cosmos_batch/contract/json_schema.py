@@ -43,6 +43,7 @@ def checked_schema(schema: Schema) -> Schema:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep with its references written out")
     _refuse_size(_size(resolved))
     _refuse_no_schema(resolved)
+    _refuse_no_keyword(resolved)
     return resolved
 
 
@@ -86,6 +87,17 @@ def _refuse_no_schema(schema: Schema) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"is no JSON schema (draft 2020-12): {error.json_path}: {error.message[:200]}") from error
+
+
+def _refuse_no_keyword(schema: Schema) -> None:
+    """Raise ValueError for an object that any answer would fit. A file with a prompt is easily taken for a schema."""
+    from jsonschema import Draft202012Validator
+
+    if not schema.keys() & Draft202012Validator.VALIDATORS.keys():
+        raise ValueError(
+            "has no keyword of JSON Schema that an answer could be checked for, such as type or properties; a schema "
+            'looks like {"type": "object", "properties": {"label": {"type": "string"}}}'
+        )
 
 
 class _Writer:

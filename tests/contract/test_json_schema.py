@@ -74,6 +74,9 @@ def test_properties_may_have_the_names_of_keywords() -> None:
         ({"title": "x" * SCHEMA_LIMIT}, "allowed are 16,384"),
         ({"const": float("nan")}, "is not JSON"),
         ({"const": "\ud83d"}, "is not JSON"),
+        ({"prompt": "x", "resoluton": "480p"}, "has no keyword of JSON Schema that an answer could be checked for"),
+        ({"title": "Scene", "format": "date"}, "has no keyword of JSON Schema"),
+        ({}, "has no keyword of JSON Schema"),
     ],
 )
 def test_invalid_and_unsupported_schemas_are_refused(schema: dict[str, Any], said: str) -> None:
