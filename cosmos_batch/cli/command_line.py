@@ -31,7 +31,7 @@ class CosmosCommand(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": {"max_content_width": WIDTH}, **settings})
         self.examples = list(examples)
-        self.params += [_quiet(), _verbose()]
+        self.params += [quiet_option(), verbose_option()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a table of options for each section, the general one first, and --help and the like last."""
@@ -62,9 +62,14 @@ class LazyGroup(click.Group):
     """
 
     def __init__(self, *arguments: Any, summaries: Mapping[str, str], package: str = PACKAGE, **settings: Any) -> None:
-        super().__init__(*arguments, **{"context_settings": {"max_content_width": WIDTH}, **settings})
+        own = {"max_content_width": WIDTH, "help_option_names": ["-h", "--help"]}  # commands take over the names
+        super().__init__(*arguments, **{"context_settings": own, **settings})
         self._summaries = summaries
         self._package = package
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `help COMMAND` as `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
         """Return the names in the order of the table."""
@@ -109,14 +114,16 @@ def usage_of(line: str) -> list[str]:
     return shlex.split(line)[1:]
 
 
-def _quiet() -> SectionOption:
+def quiet_option() -> SectionOption:
+    """Return the option that leaves out everything but results and errors."""
     return SectionOption(
         ["-q", "--quiet"], section=LAST, is_flag=True, expose_value=False, help="Print results and errors only.",
         callback=lambda _, __, is_set: set_verbosity(Verbosity.QUIET) if is_set else None,
     )  # fmt: skip
 
 
-def _verbose() -> SectionOption:
+def verbose_option() -> SectionOption:
+    """Return the option that prints more."""
     return SectionOption(
         ["-v", "--verbose"], section=LAST, is_flag=True, expose_value=False,
         help="Print where logs are, and an error's traceback.",

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import click
 
-from cosmos_batch.cli.command_line import LazyGroup
+from cosmos_batch.cli.command_line import LazyGroup, quiet_option, verbose_option
 from cosmos_batch.cli.errors import INTERRUPTED, TERMINATED, WRONG_CALL
 from cosmos_batch.cli.messages import Verbosity, set_verbosity, verbosity, warn
 from cosmos_batch.cli.termination import interrupted_by_sigterm, lost_interrupts_sent_again
@@ -41,12 +41,14 @@ group = LazyGroup(
     help="Batch inference for NVIDIA Cosmos: analyses and generations. Built on NVIDIA Cosmos.",
     epilog="`cosmos-batch COMMAND --help` has every option and examples.",
 )
-group.params.append(
+group.params += [
+    quiet_option(),
+    verbose_option(),
     click.Option(
         ["--version"], is_flag=True, is_eager=True, expose_value=False, help="Print the version.",
         callback=lambda context, _, is_set: _print_version(context) if is_set else None,
-    )
-)  # fmt: skip
+    ),
+]  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

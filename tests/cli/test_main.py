@@ -19,6 +19,7 @@ from cosmos_batch.cli import local_deployment
 from cosmos_batch.cli.command_line import CosmosCommand, usage_of
 from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall
 from cosmos_batch.cli.main import COMMANDS, main
+from cosmos_batch.cli.messages import Verbosity, verbosity
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.local.cloud import LocalCloudError
 from cosmos_batch.planning.configuration import ConfigError
@@ -70,6 +71,32 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_call_has_a_status_of_its_own(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "Error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "usage"),
+    [
+        (["-h"], "[OPTIONS] COMMAND"),
+        (["help"], "[OPTIONS] COMMAND"),
+        (["status", "-h"], "status [OPTIONS]"),
+        (["help", "status"], "status [OPTIONS]"),
+        (["help", "local", "up"], "local up [OPTIONS]"),
+        (["local", "down", "-h"], "local down [OPTIONS]"),
+        (["runs", "help", "list"], "runs list [OPTIONS]"),
+        (["runs", "list", "-h"], "runs list [OPTIONS]"),
+    ],
+)
+def test_help_is_printed_however_it_is_asked_for(
+    typed: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: cosmos-batch {usage}")
+
+
+@pytest.mark.parametrize("typed", [["--quiet", "completion", "bash"], ["completion", "--quiet", "bash"]])
+def test_quiet_stands_before_or_after_the_command(typed: list[str]) -> None:
+    assert main(typed) == 0
+    assert verbosity() == Verbosity.QUIET
 
 
 @pytest.mark.parametrize(("typed", "meant"), [(["subimt"], "submit"), (["runs", "strat"], "start")])
