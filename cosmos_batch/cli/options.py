@@ -5,7 +5,8 @@ instant.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, TypeVar
 
 import click
@@ -77,6 +78,16 @@ GENERATION_SWITCHES = (
     ("contact_sheet", "Write an image of frames beside a video."),
 )
 
+# The words that a shell completes, of those parameters that have a fixed list.
+_WORDS: dict[str, Callable[[], Iterable[str]]] = {
+    "task": lambda: TASKS,
+    "mode": lambda: MODES,
+    "resolution": lambda: _of_generators("SIZES"),
+    "aspect_ratio": lambda: _of_generators("ASPECT_RATIOS"),
+    "domain_name": lambda: _of_generators("DOMAINS"),
+    "view_point": lambda: _of_generators("VIEW_POINTS"),
+}
+
 HOW_TO_ANSWER = "How to answer (docs/reasoner.md)"
 HOW_TO_MAKE = "How to make it (docs/generator.md)"
 CONTROLS = "Controls of a transfer (docs/generator.md)"
@@ -88,7 +99,12 @@ def reasoner_options(function: Decorated) -> Decorated:
     """Add the options that say what to ask, of which pipeline, and how to answer it."""
     function = answer_options(function)
     for decorate in (
-        option("--pipeline", metavar="ID", help="Such as cosmos-reason2-2b; default: the smallest one enabled."),
+        option(
+            "--pipeline",
+            metavar="ID",
+            help="Such as cosmos-reason2-2b; default: the smallest one enabled.",
+            shell_complete=pipeline_ids("reasoner"),
+        ),
         option("--prompt-file", metavar="FILE", type=click.Path(), help="A file of text, or one of NVIDIA's *.yaml."),
         option("--prompt", metavar="TEXT|@FILE", help="What to ask; default: the task's or the pipeline's question."),
     ):
@@ -126,7 +142,7 @@ def generator_options(function: Decorated) -> Decorated:
     for name, value, text in reversed(GENERATION_OPTIONS):
         function = _table_option(name, value, text, HOW_TO_MAKE)(function)
     pipeline = "Such as cosmos3-nano; default: the smallest that does the mode."
-    function = option("--pipeline", metavar="ID", help=pipeline)(function)
+    function = option("--pipeline", metavar="ID", help=pipeline, shell_complete=pipeline_ids("generator"))(function)
     prompt_file = "A file of text, or of NVIDIA's JSON."
     function = option("--prompt-file", metavar="FILE", type=click.Path(), help=prompt_file)(function)
     return option("--prompt", metavar="TEXT|@FILE", help="What to make, in words or as NVIDIA's JSON.")(function)
@@ -134,15 +150,34 @@ def generator_options(function: Decorated) -> Decorated:
 
 def _table_option(name: str, value: str, text: str, section: str) -> Callable[[Decorated], Decorated]:
     """Declare an option of a table. The contract checks its value; a shell completes file names and known words."""
-    words = {"task": TASKS, "mode": MODES}.get(name)
     return option(
         flag(name),
         metavar=value,
         help=text,
         section=section,
         type=click.Path() if value.startswith("FILE") else None,
-        shell_complete=words and (lambda _, __, typed: [word for word in words if word.startswith(typed)]),
+        shell_complete=_completing(_WORDS[name]) if name in _WORDS else None,
     )
+
+
+def pipeline_ids(surface: str | None = None) -> Callable[..., list[str]]:
+    """Return what completes the id of a pipeline, of those with this surface if one is named."""
+
+    def ids() -> list[str]:
+        from cosmos_batch.catalogue.pipelines import PIPELINES
+
+        return [pipeline.id for pipeline in PIPELINES if surface in (None, pipeline.surface)]
+
+    return _completing(ids)
+
+
+def _completing(words: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    return lambda _, __, typed: [word for word in words() if word.startswith(typed)]
+
+
+def _of_generators(name: str) -> list[str]:
+    """Return a list of words of `catalogue.generation`, which is imported only when a shell asks for them."""
+    return list(getattr(import_module("cosmos_batch.catalogue.generation"), name))
 
 
 def flag(name: str) -> str:

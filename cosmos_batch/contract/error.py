@@ -1,5 +1,6 @@
 """Errors with a message and a remedy for the person who receives them."""
 
+import re
 import reprlib
 from collections.abc import Collection, Iterator
 from datetime import datetime
@@ -22,6 +23,8 @@ ErrorCode = Literal[
     "Internal",  # our fault
 ]
 
+# How much a misspelled name has in common with the one that is suggested, 0 to 1. Allowed words are listed anyway.
+_ALIKE_NAMES, _ALIKE_WORDS = 0.6, 0.75
 MESSAGE_LIMIT = 2000  # characters, of the message and of the remedy
 
 # Characters of a task token's `cause`: a message and a remedy of full length. Step Functions takes 32,768. VAMS 2.5
@@ -107,10 +110,13 @@ def unknown_field(name: str, known: Collection[str]) -> str:
     return f"unknown field; {f'did you mean {near}?' if near else 'remove it or correct its name'}"
 
 
-def nearest_name(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that is most like a misspelled one, if one is alike. Case and underscores do not count."""
+def nearest_name(name: str, known: Collection[str], cutoff: float = _ALIKE_NAMES) -> str | None:
+    """Return the known name that is most like a misspelled one, if one is alike. Case and underscores do not count.
+
+    `cutoff` is how much they must have in common: 0 to 1.
+    """
     by_letters = {_letters(one): one for one in known}
-    near = get_close_matches(_letters(name), by_letters, n=1, cutoff=0.6)
+    near = get_close_matches(_letters(name), by_letters, n=1, cutoff=cutoff)
     return by_letters[near[0]] if near else None
 
 
@@ -138,4 +144,12 @@ def _explain_field(detail: ErrorDetails, known: Collection[str]) -> str:
         return f"{path}: is missing"
     secret = "token" in path.lower().replace("maxtokens", "") or "callback" in path
     value = "the value given" if secret else reprlib.repr(detail["input"])
-    return f"{path}: {value}: {detail['msg'].removeprefix('Value error, ')}"
+    return f"{path}: {value}: {detail['msg'].removeprefix('Value error, ')}{_nearest_word(detail)}"
+
+
+def _nearest_word(detail: ErrorDetails) -> str:
+    """Return the end of the sentence about a misspelled word, with the allowed one that is most like it."""
+    if detail["type"] != "literal_error" or not isinstance(detail["input"], str):
+        return ""
+    near = nearest_name(detail["input"], re.findall(r"'([^']+)'", detail["ctx"]["expected"]), cutoff=_ALIKE_WORDS)
+    return f"; did you mean {near}?" if near else ""

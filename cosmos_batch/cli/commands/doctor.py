@@ -10,13 +10,17 @@ from cosmos_batch.cli.doctor.checkup import check_up, finding_lines
 from cosmos_batch.cli.doctor.findings import Verdict
 from cosmos_batch.cli.errors import FAILED
 from cosmos_batch.cli.input_checks import chosen_pipeline
+from cosmos_batch.cli.options import pipeline_ids
 
 
 @click.command(
     cls=CosmosCommand,
     examples=["cosmos-batch doctor", "cosmos-batch doctor --pipeline cosmos-reason2-8b", "cosmos-batch doctor --json"],
 )
-@option("--pipeline", "pipelines", metavar="ID", multiple=True, help="Check this one only. May be given again.")
+@option(
+    "--pipeline", "pipelines", metavar="ID", multiple=True, shell_complete=pipeline_ids(),
+    help="Check this one only. May be given again.",
+)  # fmt: skip
 @option("--json", "as_json", is_flag=True, help="Print each finding as a JSON object on a line of its own.")
 def command(pipelines: tuple[str, ...], as_json: bool) -> int:
     """Check models, quotas, memory, buckets and capacity at once, within ten seconds, and say what to do.

@@ -3,7 +3,7 @@
 import click
 
 from cosmos_batch.cli.command_line import option
-from cosmos_batch.cli.options import Decorated, answer_options
+from cosmos_batch.cli.options import Decorated, answer_options, pipeline_ids
 
 INPUTS = "Inputs"
 COSTS = "What it may cost"
@@ -29,7 +29,7 @@ def run_options(function: Decorated) -> Decorated:
                help="Read parameters from this JSON file, by their names in docs/reasoner.md or docs/generator.md; "
                "or from this text, if it begins with {."),
         option("--seeds", metavar="LIST", help="Ask everything with each of these seeds, such as 1,2,10-12."),
-        option("--pipeline", "pipelines", metavar="ID", multiple=True,
+        option("--pipeline", "pipelines", metavar="ID", multiple=True, shell_complete=pipeline_ids(),
                help="Such as cosmos-reason2-2b; default: the smallest one enabled. Several answer everything each."),
         option("--prompt", "prompts", metavar="TEXT|@FILE", multiple=True,
                help="What to ask; default: the task's or the pipeline's question. Several are asked each."),

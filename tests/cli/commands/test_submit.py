@@ -287,6 +287,7 @@ def test_a_task_may_stand_without_a_prompt(
         (["--fps", "fast"], "fps: 'fast': Input should be a valid number"),
         (["--start", "5", "--end", "4"], "end: '4': must be later than start, 5"),
         (["--task", "sing"], "task: 'sing': Input should be 'caption'"),
+        (["--task", "captoin"], "or 'common-sense'; did you mean caption?"),
         (["--json-schema", "/no/such.json"], "--json-schema: /no/such.json cannot be read: No such file or directory."),
         (["--json-schema", __file__], "test_submit.py is not JSON: "),
     ],

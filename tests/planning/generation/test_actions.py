@@ -64,6 +64,11 @@ def test_a_row_of_the_wrong_width_is_refused_by_its_index() -> None:
     assert "9 finite numbers" in error.remedy
 
 
+def test_a_misspelled_domain_is_told_the_nearest_one() -> None:
+    error = refusal({"mode": "policy", "domain_name": "librero"}, medium="image")
+    assert error.remedy.startswith("Did you mean libero? Use one of: ")
+
+
 def test_the_chunk_size_is_the_requests_the_arrays_or_the_domains() -> None:
     generation = settled(AV, medium="image")
     assert generation.action is not None and (generation.action.chunk_size, generation.num_frames, generation.fps) == (
