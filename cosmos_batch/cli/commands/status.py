@@ -1,13 +1,14 @@
 """`cosmos-batch status`: a table of jobs, or all that is known of the named ones."""
 
 import json
-import textwrap
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 
 import click
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.deployment import Deployment
@@ -15,10 +16,12 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.job_snapshot import JobObserver, no_such_job
 from cosmos_batch.cli.job_summary import STATES, JobFilter, JobSummary, parse_since, recent_jobs, summarize
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.options import pipeline_ids
 from cosmos_batch.cli.stopped_clouds.lookup import Kept, RunDeployments, find_with_kept
 from cosmos_batch.state import FINAL
 
 WIDTH = 100  # columns of the table
+REASON_LINES, CUT = 3, " [...]"
 PAGE = 20  # jobs
 FILTERS = "Which jobs"
 
@@ -41,7 +44,7 @@ FILTERS = "Which jobs"
     section=FILTERS,
     help="In this state. May be given again.",
 )
-@option("--pipeline", metavar="ID", section=FILTERS, help="Of this pipeline.")
+@option("--pipeline", metavar="ID", section=FILTERS, help="Of this pipeline.", shell_complete=pipeline_ids())
 @option("--since", metavar="TIME", section=FILTERS, help="Submitted since then: 30m, 2h, 7d ago, or 2026-11-20T12:00.")
 @option("--text", metavar="TEXT", default="", section=FILTERS, help="With this text in id, input, document or reason.")
 @option(
@@ -114,7 +117,7 @@ def _table(jobs: list[JobSummary]) -> list[str]:
         cells = [set_cell_size(cell, width) for cell, width in zip(row, widths, strict=False)]
         lines.append("  ".join([*cells, _shortened(row[3], room)]).rstrip())
         if job is not None and job.reason:
-            lines += textwrap.wrap(job.reason, WIDTH, initial_indent="    ", subsequent_indent="    ", max_lines=3)
+            lines += [f"    {line}" for line in _wrapped(job.reason, WIDTH - 4)]
     return lines
 
 
@@ -142,6 +145,15 @@ def _age(job: JobSummary) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{max(0, seconds):.0f} s"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the first lines of a text that is broken between words. Some characters take two columns."""
+    lines = [line.plain.rstrip() for line in Text(" ".join(text.split())).wrap(Console(), width)]
+    if len(lines) > REASON_LINES:
+        last = set_cell_size(lines[REASON_LINES - 1], width - cell_len(CUT)).rstrip()
+        return [*lines[: REASON_LINES - 1], f"{last}{CUT}"]
+    return lines
 
 
 def _shortened(text: str, room: int) -> str:

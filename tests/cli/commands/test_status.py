@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from cosmos_batch.cli import job_snapshot
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import Job
 from cosmos_batch.state.job_rows import Attempt, Waiting
 from tests.cli.commands.runs.conftest import put_row
@@ -84,6 +85,17 @@ def test_status_fits_its_columns_where_characters_take_two_of_them(
     assert main(["status"]) == 0
     line = capsys.readouterr().out.splitlines()[1]
     assert line.endswith("倉庫の動画.mp4") and 98 <= cell_len(line) <= 100
+
+
+def test_a_reason_fits_three_lines_of_the_table_where_characters_take_two_columns(
+    stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = Error(code="InvalidInput", message="倉庫の動画.mp4 " * 40, remedy="Send another.")
+    stepfunctions.put("job-1", "FAILED", error="InvalidInput", cause=error.cause())
+    assert main(["status"]) == 0
+    _, _, *reason = capsys.readouterr().out.splitlines()
+    assert len(reason) == 3 and reason[-1].endswith(" [...]")
+    assert all(line.startswith("    ") and 80 <= cell_len(line) <= 100 for line in reason)
 
 
 def test_status_says_what_jobs_wait_for_while_no_worker_serves(
