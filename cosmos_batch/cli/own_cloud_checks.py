@@ -9,7 +9,7 @@ from cosmos_batch.cli.reasoner_request import ReasonerRequest
 from cosmos_batch.cli.request_checks import Problems
 from cosmos_batch.cli.runs.inputs import InputCounts
 from cosmos_batch.cli.runs.local_inputs import taken_files
-from cosmos_batch.cli.runs.manifest_lines import STANDARD_INPUT, lines_of, opened
+from cosmos_batch.cli.runs.manifest_lines import lines_of, opened
 from cosmos_batch.cli.runs.sources import has_own_questions, line_as_json
 from cosmos_batch.contract.runs import RunRequest
 from cosmos_batch.planning.questions import refuse_unseen_files
@@ -37,6 +37,7 @@ def refuse_before_own_cloud(
 ) -> None:
     """Raise WrongCall that names all inputs that a pipeline with this engine could not answer in a cloud of its own.
 
+    It is also raised if there are no inputs.
     Files may be copied from the https addresses of `hosts`. Inputs that may be skipped are left to the plan of the run,
     which names them.
     """
@@ -56,6 +57,8 @@ def refuse_before_own_cloud(
         valid += problems.check(name, check) is not None
     if not (skip_invalid and valid):
         problems.raise_all("--skip-invalid goes on with the others." if valid else None)
+    if not valid:
+        InputCounts().refuse_wrong_lines(skip_invalid)
 
 
 def _checks(names: Sequence[str], rules: RunRules, engine: str) -> Iterator[tuple[str, InputCheck]]:
@@ -94,9 +97,7 @@ def refuse_object(name: str, instead: str) -> None:
 
 
 def _checks_of_lines(name: str, rules: RunRules) -> Iterator[tuple[str, InputCheck]]:
-    """Yield the lines of a manifest. Standard input can be read once alone: by the plan of the run."""
-    if name == STANDARD_INPUT:
-        return
+    """Yield the lines of a manifest."""
     with opened(name, None) as read:
         for number, line in lines_of(read):
             yield f"{name}, line {number}", partial(_check_line, name, number, line, rules)

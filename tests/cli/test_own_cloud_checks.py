@@ -1,6 +1,8 @@
 """`run` refuses what a cloud of its own could not answer before it starts that cloud."""
 
+import io
 import json
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("clip.mp4", "first.png"):
         (tmp_path / name).write_bytes(b"content")
     (tmp_path / "wrong.jsonl").write_text("\n".join(LINES))
+    (tmp_path / "empty.jsonl").touch()
     (tmp_path / "d\ne").mkdir()
     (tmp_path / "d\ne" / "clip.mp4").write_bytes(b"content")
     monkeypatch.chdir(tmp_path)
@@ -47,14 +50,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("wrong.jsonl", ["line 1: promt: is not a known field", "line 2: is not JSON", "line 3: s3://assets/b.mp4"]),
         ("wrong.jsonl --skip-invalid", ["line 1: promt", "line 3: s3://assets/b.mp4 lies in S3"]),
         ("none.jsonl", ["none.jsonl cannot be read"]),
+        ("empty.jsonl", ["There is no file to ask about"]),
+        ("- < /dev/null", ["There is no file to ask about"]),
+        ("- < wrong.jsonl", ["-, line 1: promt: is not a known field", "-, line 2: is not JSON"]),
         ("'d\ne/' clip.mp4", ["'d\\ne/' has a line break", "--skip-invalid goes on"]),
         ("'d\ne/' --skip-invalid", ["'d\\ne/' has a line break"]),
     ],
 )  # fmt: skip
 def test_what_its_own_cloud_cannot_answer_is_refused_before_it_starts(
-    line: str, messages: list[str], capsys: pytest.CaptureFixture[str]
+    line: str, messages: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "--prompt", "What?", *shlex.split(line)]) == 2
+    names, _, standard_input = line.partition(" < ")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(standard_input or os.devnull).read_bytes())))
+    assert main(["run", "--prompt", "What?", *shlex.split(names)]) == 2
     printed = capsys.readouterr().err
     assert all(printed.count(message) == 1 for message in messages), printed
 
@@ -91,6 +99,6 @@ def test_inputs_that_it_can_answer_are_not_refused(folder: Path) -> None:
             {"id": "3", "input": "https://media.example.com/a.mp4", "parameters": {"fps": 2}},
         ))
     )  # fmt: skip
-    refuse("web.jsonl", "clip.mp4", "-")
+    refuse("web.jsonl", "clip.mp4")
     refuse("web.jsonl", further=["first.png"])
     refuse("wrong.jsonl", "clip.mp4", skip_invalid=True)

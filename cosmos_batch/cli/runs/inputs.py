@@ -80,5 +80,5 @@ class InputCounts:
             left_out = "".join(f"\n  {line}" for line in left_out_lines(self.left_out, self.left_out_names))
             raise WrongCall(
                 f"There is no file to ask about{f'. Left out:{left_out}' if left_out else '.'}",
-                "Check the name of the folder or prefix, and the patterns of --include and --exclude.",
+                "Check the name of the folder, prefix or list, and the patterns of --include and --exclude.",
             )

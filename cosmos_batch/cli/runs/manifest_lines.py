@@ -1,10 +1,13 @@
 """Read the lines of a manifest: a file of this machine, an object in S3, or standard input."""
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 from cosmos_batch.cli.errors import WrongCall, file_problem
 from cosmos_batch.contract.s3 import parse_uri
@@ -18,11 +21,16 @@ Read = Callable[[int], bytes]
 
 @contextmanager
 def opened(name: str, s3: Any) -> Iterator[Read]:
-    """Open `-`, an S3 URI or a file of this machine. Raises WrongCall where it cannot be read."""
+    """Open `-`, an S3 URI or a file of this machine. Raises WrongCall where it cannot be read.
+
+    Standard input can be opened again, as the others can: `run` checks it before it starts a cloud that plans it.
+    """
     from botocore.exceptions import ClientError
 
     if name == STANDARD_INPUT:
-        yield sys.stdin.buffer.read
+        copy = _copied(sys.stdin.buffer)
+        copy.seek(0)
+        yield copy.read
     elif name.startswith("s3://"):
         bucket, key = parse_uri(name)
         try:
@@ -39,6 +47,14 @@ def opened(name: str, s3: Any) -> Iterator[Read]:
             raise WrongCall(
                 f"{name} cannot be read: {file_problem(error)}.", "Check its name and its permissions."
             ) from error
+
+
+@lru_cache(maxsize=1)
+def _copied(stream: BinaryIO) -> IO[bytes]:
+    """Return a temporary file with all that a stream has, which can be read once alone."""
+    file = tempfile.NamedTemporaryFile(prefix="cosmos-batch-")  # noqa: SIM115 - it is removed when the process ends
+    shutil.copyfileobj(stream, file)
+    return file
 
 
 def lines_of(read: Read) -> Iterator[tuple[int, bytes]]:
