@@ -97,9 +97,13 @@ def _keep(cloud: LocalCloud, kept: Kept) -> str:
 
 
 def _refuse_unreadable(cloud: LocalCloud) -> None:
-    """Raise CliError where a cloud has the rows of a deployment whose stacks were removed."""
+    """Raise CliError where a cloud has rows of jobs or runs of a deployment whose stacks were removed."""
     dynamodb = cloud.client("dynamodb")
-    if any(dynamodb.scan(TableName=name, Limit=1)["Items"] for name in dynamodb.list_tables()["TableNames"]):
+    kinds = {":job": {"S": "job"}, ":run": {"S": "run"}}
+    wanted = {"FilterExpression": "sk IN (:job, :run)", "ExpressionAttributeValues": kinds}
+    tables = dynamodb.list_tables()["TableNames"]
+    pages = (page for table in tables for page in dynamodb.get_paginator("scan").paginate(TableName=table, **wanted))
+    if any(page["Items"] for page in pages):
         raise CliError(
             "The stacks of the local cloud were removed, and its jobs and runs cannot be kept without them. It goes on "
             "running.",

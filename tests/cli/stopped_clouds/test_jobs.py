@@ -76,18 +76,35 @@ def test_an_answer_that_is_committed_while_the_cloud_is_stopped_is_kept(
     assert json.loads(capsys.readouterr().out) == {"result": "Ein Bär"}
 
 
-def test_a_cloud_whose_stacks_were_removed_runs_on_with_its_jobs(
-    cloud: Cloud, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def without_stacks(cloud: Cloud, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the cloud have the tables and buckets of a deployment, and no stacks."""
+
     def find(_: object) -> Deployment:
         raise CliError("Cosmos Batch is not deployed here.", "Deploy it first.")
 
     monkeypatch.setattr(deployments, "find", find)
     monkeypatch.setattr(cloud, "client", deployment.clients)
+
+
+def test_a_cloud_whose_stacks_were_removed_runs_on_with_its_jobs(
+    cloud: Cloud, without_stacks: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["local", "down"]) == 1 and not cloud.stopped
     printed = capsys.readouterr().err
     assert "stacks of the local cloud were removed" in printed and "cosmos-batch local down --discard" in printed
     assert main(["local", "down", "--discard"]) == 0 and cloud.stopped
+
+
+def test_a_cloud_without_stacks_that_never_had_a_job_is_stopped(
+    cloud: Cloud, deployment: Deployment, without_stacks: None
+) -> None:
+    dynamodb = deployment.clients("dynamodb")
+    for item in dynamodb.scan(TableName="state")["Items"]:
+        if item["sk"]["S"] == "job":
+            dynamodb.delete_item(TableName="state", Key={"pk": item["pk"], "sk": item["sk"]})
+    assert dynamodb.scan(TableName="state")["Items"], "rows of workers are left"
+    assert main(["local", "down"]) == 0 and cloud.stopped
 
 
 @pytest.mark.parametrize("command", ["retry", "cancel", "logs"])
