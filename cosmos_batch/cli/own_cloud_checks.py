@@ -37,9 +37,8 @@ def refuse_before_own_cloud(
 ) -> None:
     """Raise WrongCall that names all inputs that a pipeline with this engine could not answer in a cloud of its own.
 
-    It is also raised if there are no inputs.
-    Files may be copied from the https addresses of `hosts`. Inputs that may be skipped are left to the plan of the run,
-    which names them.
+    It is also raised if there are no inputs. Files may be copied from the https addresses of `hosts`. Inputs that may
+    be skipped are left to the plan of the run, which names them.
     """
     rules = RunRules(
         RunRequest(id="unsent", pipelines=[pipeline], prompt=request.prompt, parameters=request.parameters),

@@ -198,6 +198,8 @@ def test_what_a_person_names_replaces_what_the_episode_says(stepfunctions: FakeS
          "have 7 numbers, those of umi 10", "--action-path"),
         (["generate", "v30", "--episode", "0", "--camera", FRONT, "--mode", "forward_dynamics"],
          "--domain-name is missing", "libero"),
+        (["generate", "v30", "--episode", "0", "--camera", FRONT, *DRIVE[:3], "librero"],
+         "librero is not known", "Did you mean libero?"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said_before_anything_is_sent(
