@@ -2,11 +2,11 @@
 
 import csv
 import json
-import os
 import shlex
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -62,30 +62,38 @@ def test_ctrl_c_while_the_local_cloud_is_deployed_to_leaves_nothing_running(shel
     assert "No local cloud runs" in shell.run("local", "status", status=1)[0]
 
 
+HELD_WHILE_IT_STOPS = """
+import sys, time
+from pathlib import Path
+from cosmos_batch.cli.main import main
+from cosmos_batch.local import cloud
+
+stopping, go, end = Path("stopping"), Path("go"), cloud._end
+
+def end_when_allowed(process_id):
+    stopping.touch()
+    while not go.exists():
+        time.sleep(0.05)
+    end(process_id)
+
+cloud._end = end_when_allowed
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_a_second_ctrl_c_while_the_first_one_stops_the_cloud_leaves_nothing_running(shell: Shell) -> None:
-    """The server is held while it is asked to end, so that the second one surely comes meanwhile."""
-    with shell.start("local", "up") as process:
+    with shell.start("local", "up", program=(sys.executable, "-c", HELD_WHILE_IT_STOPS)) as process:
         assert process.stderr is not None
         while not process.stderr.readline().startswith("CDK app"):
             assert process.poll() is None
-        cloud = LocalCloud.find(Path(shell.variables["COSMOS_BATCH_HOME"]))
-        assert cloud is not None, "the deployment has begun"
-        os.kill(cloud.process_id, signal.SIGSTOP)
-        try:
-            process.send_signal(signal.SIGINT)
-            wait_for(lambda: has_pending(cloud.process_id, signal.SIGTERM), 60, "it does not stop the cloud")
-            process.send_signal(signal.SIGINT)
-        finally:
-            os.kill(cloud.process_id, signal.SIGCONT)
+        process.send_signal(signal.SIGINT)
+        wait_for((shell.folder / "stopping").exists, 120, "it does not stop the cloud")
+        process.send_signal(signal.SIGINT)
+        (shell.folder / "go").touch()
         _, err = process.communicate()
     assert process.returncode == 130 and err.endswith("Interrupted.\n") and "Traceback" not in err, err
-    assert processes_of(shell) == []
-
-
-def has_pending(process: int, number: signal.Signals) -> bool:
-    """Return whether a signal was sent to a process that has not taken it yet."""
-    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-    return bool(int(status["ShdPnd"], 16) & 1 << (number - 1))
+    # The process that has synthesized ends when it finds that nobody writes to it any more.
+    wait_for(lambda: not processes_of(shell), 120, "processes are left")
 
 
 def test_ctrl_c_while_a_worker_loads_its_model_leaves_nothing_running(shell: Shell) -> None:

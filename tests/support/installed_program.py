@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,11 +21,11 @@ class Shell:
         """Return a shell in the same folder that has these variables too."""
         return Shell(self.folder, {**self.variables, **variables})
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the program, with pipes for what it prints."""
+    def start(self, *arguments: str, program: Sequence[str] = (str(PROGRAM),)) -> subprocess.Popen[str]:
+        """Start the program, or one in its place, with pipes for what it prints."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "COSMOS_BATCH_"))}
         return subprocess.Popen(
-            [PROGRAM, *arguments],
+            [*program, *arguments],
             cwd=self.folder,
             env={**others, **self.variables},
             stdin=subprocess.DEVNULL,
