@@ -102,7 +102,9 @@ class Backup:
     def _delete_all(self, prefix: str) -> None:
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
             if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
-                self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+                answer = self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+                for error in answer.get("Errors", []):
+                    raise ClientError({"Error": error}, "DeleteObjects")
 
     def _commits(self, model: str) -> list[str]:
         prefixes = RetryBudget().call(lambda: self._list_prefixes(_prefix(model)))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, constants, get_hf_file_metadata, get_token, hf_hub_url
 from huggingface_hub.errors import (
+    DisabledRepoError,
     GatedRepoError,
     HfHubHTTPError,
     LocalTokenNotFoundError,
@@ -142,6 +143,8 @@ class Hub:
             return self._bad_token()
         if _lacks_permission(response_error):
             return self._forbidden_token()
+        if isinstance(response_error, DisabledRepoError):
+            return self._disabled()
         return self._refused(response_error)
 
     def _unreachable(self, error: BaseException, status: int | None) -> Failure:
@@ -205,6 +208,12 @@ class Hub:
             f"The Hugging Face token has no permission to read {self._model}.",
             f"Give the token the permission to read public gated repositories, and {self._page} if that is private, or "
             f"put another one into {self._token_place}.",
+        )
+
+    def _disabled(self) -> Failure:
+        return self._failure(
+            f"The Hub has disabled {self._model}.",
+            f"Read on {self._page} why, and set the pipeline's `model` to another one.",
         )
 
     def _refused(self, error: HfHubHTTPError) -> Failure:

@@ -18,9 +18,10 @@ from infra.constructs.permissions import allow, shard_answers, shard_delays
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
 FEW_ATTEMPTS = 6
-# So often SQS is tried before the job is planned again, which also finds out whether its deadline has passed: for a
-# quarter of an hour on average. Each round adds about 50 events to the execution's history, which ends at 25,000.
-SQS_ATTEMPTS = 12
+# So often SQS is tried before the job is planned again, which also finds out whether its deadline has passed: for eight
+# and a half minutes at most, less than VAMS waits after the deadline (`MARGIN_SECONDS`). Each round adds about 35
+# events to the execution's history, which ends at 25,000.
+SQS_ATTEMPTS = 8
 LONGEST_PAUSE = Duration.minutes(5)
 # The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile
 # `scale`, which each plan nudges, asks the workers of the earlier deployment to leave. While CloudFormation has updated
@@ -121,9 +122,14 @@ class Workflow(Construct):
     def _unsent(self, again: sfn.IChainable, failed: sfn.IChainable) -> sfn.IChainable:
         """Return the state after SQS did not take a message: plan it again if the fault passes, or report the error.
 
+        A queue that is gone belongs to a pipeline that was removed meanwhile: `plan` says so.
+
         The cause has the text of AWS's SDK, such as "... (Service: AmazonSQS; Status Code: 503; Error Code: ...".
         """
-        faults = [sfn.Condition.string_matches("$.Cause", text) for text in ("*Status Code: 5*", "*hrottl*")]
+        faults = [
+            sfn.Condition.string_matches("$.Cause", text)
+            for text in ("*Status Code: 5*", "*hrottl*", "*NonExistentQueue*")
+        ]
         fault = sfn.Condition.and_(sfn.Condition.is_present("$.Cause"), sfn.Condition.or_(*faults))
         unreachable = sfn.Condition.string_equals("$.Error", SQS_UNREACHABLE)
         return (

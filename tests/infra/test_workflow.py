@@ -9,6 +9,8 @@ import pytest
 from moto import mock_aws
 
 from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.vams import MARGIN_SECONDS
+from infra.constructs.workflow import LONGEST_PAUSE, SQS_ATTEMPTS
 from tests.infra.assembly import Assembly, resolve
 
 States = dict[str, dict[str, Any]]
@@ -110,8 +112,13 @@ def test_the_message_waits_with_the_task_token_until_the_deadline_that_plan_set(
 def test_a_message_that_sqs_does_not_take_is_sent_again_and_an_answer_of_a_worker_is_not(states: States) -> None:
     [retry] = states["Enqueue"]["Retry"]
     names = ["SQS.SdkClientException", "SQS.AmazonSQSException"]
-    assert retry == {**PATIENT, "ErrorEquals": names, "MaxAttempts": 12}
+    assert retry == {**PATIENT, "ErrorEquals": names, "MaxAttempts": SQS_ATTEMPTS}
     assert states["Enqueue"]["Catch"][1] == {"ErrorEquals": names, "ResultPath": "$", "Next": "MaySqsTakeItLater"}
+
+
+def test_sqs_is_not_tried_for_longer_than_vams_waits_after_a_deadline() -> None:
+    pauses = [min(2.0 * 2**attempt, LONGEST_PAUSE.to_seconds()) for attempt in range(SQS_ATTEMPTS)]
+    assert sum(pauses) < MARGIN_SECONDS
 
 
 def end_of(states: States, first: str, machine_input: dict[str, Any]) -> str:
@@ -133,6 +140,7 @@ def end_of(states: States, first: str, machine_input: dict[str, Any]) -> str:
     return way
 
 
+NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 SDK = "(Service: AmazonSQS; Status Code: {}; Error Code: {}; Request ID: 0; Proxy: null)"
 
 
@@ -143,6 +151,7 @@ SDK = "(Service: AmazonSQS; Status Code: {}; Error Code: {}; Request ID: 0; Prox
         ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(503, "Unavailable")}, "BeforePlanningAgain"),
         ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(403, "RequestThrottled")}, "BeforePlanningAgain"),
         ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(400, "ThrottlingException")}, "BeforePlanningAgain"),
+        ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(400, NO_QUEUE)}, "BeforePlanningAgain"),
         ({"Error": "SQS.AmazonSQSException", "Cause": SDK.format(403, "AccessDenied")}, "ReportError"),
         ({"Error": "SQS.AmazonSQSException"}, "ReportError"),
     ],

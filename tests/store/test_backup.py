@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -89,6 +90,17 @@ def test_a_backup_is_dropped_though_each_request_fails_once(
     backup.drop(MODEL, manifest.commit)
     assert {method for method, _ in failed} == {"DELETE", "GET", "POST"}
     assert keys() == []
+
+
+def test_a_file_that_s3_does_not_delete_is_told(
+    backup: Backup, copy: tuple[Path, ModelManifest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, manifest = copy
+    backup.upload(folder, manifest)
+    refused = {"Errors": [{"Key": "weights", "Code": "AccessDenied", "Message": "Object Lock holds it."}]}
+    monkeypatch.setattr(backup, "_s3", Mock(wraps=backup._s3, delete_objects=Mock(return_value=refused)))
+    with pytest.raises(ClientError, match="Object Lock"):
+        backup.drop(MODEL, manifest.commit)
 
 
 def test_a_request_that_fails_after_more_time_than_retries_get_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

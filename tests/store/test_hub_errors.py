@@ -104,6 +104,12 @@ def test_a_token_without_the_permission_is_explained(hub: Hub, with_token: Model
     assert "permission" in error.remedy and not error.retryable
 
 
+def test_a_model_that_the_hub_has_disabled_is_not_tried_again(hub: Hub, store: ModelStore) -> None:
+    hub.status, hub.reason = 403, "Access to this resource is disabled."
+    error = failure_of(store)
+    assert "has disabled" in error.message and "`model`" in error.remedy and not error.retryable
+
+
 @pytest.mark.parametrize("status", [400, 403, 407, 451])
 def test_a_refusal_without_a_cause_that_lasts_may_be_that_of_a_proxy(
     hub: Hub, with_token: ModelStore, status: int
