@@ -70,8 +70,8 @@ class Handler(BaseHTTPRequestHandler):
         if "die" in text or "oom" in text:
             os.kill(os.getpid(), signal.SIGKILL)
         if "freeze" in text:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        if "hang" in text:
+            os.kill(os.getpid(), signal.SIGSTOP)  # this thread goes on until another one has taken the signal
+        if "freeze" in text or "hang" in text:
             threading.Event().wait()
         if "long" in text:
             Handler.counts.set()
