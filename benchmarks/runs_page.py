@@ -141,7 +141,7 @@ the 400 workers, and the plan's hours were 36 % too few.
 A number in bold is above its limit: AWS refuses some of these calls for a moment, and they are tried again. The write
 units, both to a run's partition and for an item that is fed, are counted for the largest rows; those of an item's end
 are the mean over a shard, whose row grows with each. Shards are fed in turns,
-at the 500 items a second that a new table takes
+at 480 items a second, which a new table takes
 ([decision 078](decisions/078-the-shards-of-a-run-share-a-partition.md)).
 
 If a run's counts exceed the limit of its partition, workers repeat them until DynamoDB takes them, and no item fails.
