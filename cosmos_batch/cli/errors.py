@@ -66,8 +66,9 @@ def _explain_ours(error: Exception) -> str | None:
 
     if isinstance(error, Failure):
         return f"{error.error.code}: {error.error.message}\n{error.error.remedy}"
-    # Importing these classes would load moto and aws-cdk-lib, which most commands never need: compare their names.
-    of_other_rooms = type(error).__name__ in ("LocalCloudError", "DeployError", "LayerError")
+    # Importing these classes would load moto, aws-cdk-lib and the console, which most commands never need: compare
+    # their names.
+    of_other_rooms = type(error).__name__ in ("LocalCloudError", "DeployError", "LayerError", "RefusalError")
     return str(error) if of_other_rooms or isinstance(error, ConfigError) else None
 
 
@@ -112,6 +113,11 @@ def _remedy_for_permission(error: Exception) -> str | None:
         code = each.response["Error"]["Code"] if isinstance(each, ClientError) else None
         if isinstance(each, SSOError | TokenRetrievalError) or code in ("ExpiredToken", "ExpiredTokenException"):
             return "Sign in again, such as with aws sso login."
+        if code == "400" and getattr(each, "operation_name", "") == "HeadObject":
+            return (
+                "S3 gives no reason to HEAD; that of this status is mostly that credentials have expired.\n"
+                "Sign in again, such as with aws sso login."
+            )
         if code in ("AccessDenied", "AccessDeniedException"):
             return (
                 "Commands on runs, submit and doctor need one of the two policies for people in docs/security.md: "

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from cosmos_batch.console.built_page import PAGE, STATIC
 from cosmos_batch.console.console import Console
-from cosmos_batch.console.guard import SESSION_PATH, Guard, Session
+from cosmos_batch.console.guard import HEADERS, SESSION_PATH, Guard, Session
 from cosmos_batch.console.new_run_endpoints import NewRunEndpoints
 from cosmos_batch.console.records import Home
 from cosmos_batch.console.responses import json_response
@@ -31,7 +31,12 @@ def make_application(console: Console, session: Session) -> Starlette:
         *ViewEndpoints(console).routes(),
         *(_routes_of_runs(console, backend) if backend else []),
     ]
-    handlers = {HTTPException: _explain_status, Failure: _explain_failure, RefusalError: _explain_refusal}
+    handlers = {
+        HTTPException: _explain_status,
+        Failure: _explain_failure,
+        RefusalError: _explain_refusal,
+        Exception: _explain_defect,
+    }
     return Starlette(routes=routes, middleware=[Middleware(Guard, session=session)], exception_handlers=handlers)
 
 
@@ -56,3 +61,12 @@ def _explain_failure(_: Request, error: Exception) -> Response:
 
 def _explain_refusal(_: Request, error: Exception) -> Response:
     return JSONResponse({"message": str(error)}, 409)
+
+
+def _explain_defect(_: Request, error: Exception) -> Response:
+    """Answer for all others: the error itself goes on to the server, which prints it in the console's terminal."""
+    message = (
+        f"The console has failed at this: {type(error).__name__}: {error}\n"
+        "Try again. If it fails again, report what it has printed in the terminal in which it runs."
+    )
+    return JSONResponse({"message": message}, 500, HEADERS)  # it does not come through the guard, which adds these

@@ -12,7 +12,7 @@ from cosmos_batch.media.signatures import Source
 
 
 class MediaFile(Protocol):
-    """A video or image, on this machine or in S3."""
+    """A video or image, on this machine or in S3. Reading it raises RefusalError where S3 refuses that."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,10 @@ class Progress:
 
 
 class Collection(Protocol):
-    """Documents that belong together. Paths and places that it has given out are the only ones that it is asked for."""
+    """Documents that belong together. Paths and places that it has given out are the only ones that it is asked for.
+
+    Its methods raise RefusalError where AWS refuses what they need, as it does once a person's credentials expire.
+    """
 
     @property
     def title(self) -> str:

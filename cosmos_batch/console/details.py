@@ -6,6 +6,7 @@ from cosmos_batch.console.index import DocumentIndex
 from cosmos_batch.console.media_facts import MediaFacts, read_facts
 from cosmos_batch.console.pictures import SHEET_COLUMNS, SHEET_FRAMES
 from cosmos_batch.console.records import BoxMark, Detail, EventMark, FrameSheet, Media, PointMark, Span
+from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.viewing import marks
 
@@ -66,13 +67,13 @@ class Details:
         return {number: file for number, file in files.items() if file is not None}
 
     def _media(self, item: int, number: int, named: NamedMedia) -> Media:
-        file = self.media_file(item, number)
-        if file is None:
-            return Media(role=named.role, name=named.name, present=False)
         try:
+            file = self.media_file(item, number)
+            if file is None:
+                return Media(role=named.role, name=named.name, present=False)
             return self._shown(item, number, named, read_facts(file.open()))
-        except (Failure, OSError) as error:
-            problem = error.error.message if isinstance(error, Failure) else f"It cannot be read: {error}."
+        except (Failure, OSError, RefusalError) as error:
+            problem = error.error.message if isinstance(error, Failure) else f"It cannot be read: {error}"
             return Media(role=named.role, name=named.name, present=True, problem=problem)
 
     def _shown(self, item: int, number: int, named: NamedMedia, facts: MediaFacts) -> Media:

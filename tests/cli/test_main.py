@@ -20,6 +20,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, usage_of
 from cosmos_batch.cli.errors import CliError, StillRunning, WrongCall
 from cosmos_batch.cli.main import COMMANDS, main
 from cosmos_batch.cli.messages import Verbosity, verbosity
+from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.local.cloud import LocalCloudError
 from cosmos_batch.planning.configuration import ConfigError
@@ -142,6 +143,7 @@ def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[s
         (Failure("InvalidInput", "No frames.", "Send some."), 2, ["InvalidInput: No frames.", "Send some."]),
         (ConfigError("app.x: unknown field"), 2, ["app.x: unknown field"]),
         (LocalCloudError("It did not start."), 1, ["It did not start."]),
+        (RefusalError("S3 refuses it.\nAsk for it."), 1, ["error: S3 refuses it.\nAsk for it."]),
         (NoCredentialsError(), 1, ["Unable to locate credentials", "cosmos-batch local up --export"]),
         (
             EndpointConnectionError(endpoint_url="http://localhost:1"),
@@ -154,6 +156,7 @@ def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[s
             ["AccessDenied", "ViewerPolicyArn", "docs/security.md"],
         ),
         (ClientError({"Error": {"Code": "ExpiredToken", "Message": "no"}}, "ListRuns"), 1, ["aws sso login"]),
+        (ClientError({"Error": {"Code": "400", "Message": "Bad Request"}}, "HeadObject"), 1, ["400", "aws sso login"]),
         (UnauthorizedSSOTokenError(), 1, ["expired", "aws sso login"]),
         (ClientError({"Error": {"Code": "InternalError", "Message": "no"}}, "ListRuns"), 1, ["InternalError"]),
     ],

@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 
 from cosmos_batch.console import queries
 from cosmos_batch.console.records import Query
-from tests.console.conftest import Open
+from cosmos_batch.console.scanning import Scan
+from tests.console.conftest import URL, Open
 from tests.support import media_files
 from tests.support.console_documents import write_answer, write_failure, write_generation
 
@@ -249,6 +250,24 @@ def test_json_that_is_no_document_is_passed_over(open_console: Open, tmp_path: P
     (tmp_path / "odd.json").write_bytes(content)
     write_answer(tmp_path / "z.json")
     assert len(rows(open_console(tmp_path))) == 1
+
+
+def test_a_defect_is_answered_as_json_with_what_to_do(
+    open_console: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise KeyError("a defect")
+
+    write_answer(tmp_path / "a.json")
+    client = open_console(tmp_path)
+    monkeypatch.setattr(Scan, "state", fail)
+    with pytest.raises(KeyError, match="a defect"):
+        client.get("/api/views/folder/state")  # the server gets it too, and prints it
+    client = TestClient(client.app, URL, raise_server_exceptions=False, cookies=client.cookies)
+    answer = client.get("/api/views/folder/state")
+    assert answer.status_code == 500 and answer.headers["cache-control"] == "no-store"
+    message = answer.json()["message"]
+    assert "KeyError: 'a defect'" in message and "Try again." in message
 
 
 @pytest.mark.parametrize("field", ["score", "start", "point_2d"])

@@ -1,22 +1,19 @@
 """Answers what the console asks about runs, with the code of the commands on runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
 
-import click
-
 from cosmos_batch.cli.console.compare_runs import compare_runs
 from cosmos_batch.cli.console.live_run import LiveRuns
+from cosmos_batch.cli.console.refusals import refusals
 from cosmos_batch.cli.console.run_lines import actions_of, run_line
 from cosmos_batch.cli.console.run_planner import RunPlanner
 from cosmos_batch.cli.deployment import Deployment
-from cosmos_batch.cli.errors import WrongCall, explain
+from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.job_snapshot import read_execution
 from cosmos_batch.cli.runs.comparison import KeyKind
 from cosmos_batch.cli.runs.executions import cancel_run, resume_run
-from cosmos_batch.cli.runs.inputs import WrongInputs
 from cosmos_batch.cli.runs.retry_run import retry_run
 from cosmos_batch.cli.runs.run_snapshot import quick_run_snapshot, read_run_snapshot
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
@@ -24,7 +21,6 @@ from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments, kept_run_ende
 from cosmos_batch.cli.worker_log import readable_lines, worker_events
 from cosmos_batch.console.dropped_files import DroppedFolder
 from cosmos_batch.console.new_run_records import NewRun, NewRunForm, PlanShown, Prefix
-from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview, Started
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import JobRow
@@ -160,20 +156,3 @@ def _lines_about(deployment: Deployment, row: JobRow, worker: str) -> Iterator[s
 
 def _moment(time: str | None) -> datetime | None:
     return None if time is None else datetime.fromisoformat(time)
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Turn errors that a command would print into ones that the page shows. Defects pass."""
-    try:
-        yield
-    except WrongInputs as error:
-        problems = "\n".join(map(str, error.first))
-        raise RefusalError(f"{problems}\n{error.message}\nCorrect them, or leave out what cannot be used.") from error
-    except click.UsageError as error:
-        raise RefusalError(error.format_message()) from error
-    except Exception as error:
-        explained = explain(error)
-        if explained is None:
-            raise
-        raise RefusalError(explained) from error

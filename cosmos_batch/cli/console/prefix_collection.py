@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
+from cosmos_batch.cli.console.refusals import is_gone, refusals
 from cosmos_batch.cli.console.s3_media import S3MediaFinder
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.s3_inputs import listed
@@ -43,13 +44,16 @@ class PrefixCollection:
             if document is not None:
                 yield Entry(path, document, [self.place(one, path) for one in document.media])
 
+    @refusals()
     def document(self, path: str) -> Document | None:
         """Return the document in an object; None for other JSON, and for an object that is gone or too large."""
         from botocore.exceptions import ClientError
 
         try:
             answer = self._s3.get_object(Bucket=self._prefix.bucket, Key=self._folder + path)
-        except ClientError:
+        except ClientError as error:
+            if not is_gone(error):
+                raise
             return None
         text: bytes = answer["Body"].read(SIZE_LIMIT + 1)
         return parse_document(text) if len(text) <= SIZE_LIMIT else None
@@ -62,10 +66,11 @@ class PrefixCollection:
 
     def _json_files(self, stopped: Event) -> Iterator[str]:
         """Yield the paths of JSON objects. All media files are known when the last one was asked for."""
-        for content in listed(self._s3, self._prefix):
-            if stopped.is_set():
-                return
-            path = str(content["Key"]).removeprefix(self._folder)
-            self._locator.add(path)
-            if path.lower().endswith(".json"):
-                yield path
+        with refusals():
+            for content in listed(self._s3, self._prefix):
+                if stopped.is_set():
+                    return
+                path = str(content["Key"]).removeprefix(self._folder)
+                self._locator.add(path)
+                if path.lower().endswith(".json"):
+                    yield path

@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
+from cosmos_batch.cli.console.refusals import is_gone, refusals
 from cosmos_batch.cli.console.run_documents import document_of_line, with_whole_document
 from cosmos_batch.cli.console.s3_media import MediaFinder
 from cosmos_batch.cli.deployment import Deployment
@@ -44,20 +45,22 @@ class RunCollection:
         return self._deployment.is_local
 
     def changes(self, progress: Progress, stopped: Event) -> Iterator[Entry | Removed]:
-        listed = dict(self._listed())
+        with refusals():
+            listed = dict(self._listed())
         progress.json_files = len(listed)
         for name in [name for name, etag in self._read.items() if listed.get(name) != etag]:
             del self._read[name]
             progress.read_files -= 1
             yield Removed(f"{name}/")
         new = [name for name in listed if name not in self._read]
-        for name, entries in in_parallel(lambda name: (name, list(self._entries(name))), new, _READERS):
+        for name, entries in in_parallel(lambda name: (name, self._entries(name)), new, _READERS):
             if stopped.is_set():
                 return
             yield from entries
             self._read[name] = listed[name]
             progress.read_files += 1
 
+    @refusals()
     def document(self, path: str) -> Document | None:
         name, _, number = path.rpartition("/")
         lines = self._objects.lines_of(name)
@@ -95,11 +98,13 @@ class RunCollection:
         for folder in (RESULTS, ERRORS):
             yield from self._objects.etags(folder)
 
-    def _entries(self, name: str) -> Iterator[Entry]:
-        for number, line in enumerate(self._objects.lines_of(name), start=1):
-            document = self._document(line)
-            path = f"{name}/{number}"
-            yield Entry(path, document, [self.place(one, path) for one in document.media])
+    @refusals()
+    def _entries(self, name: str) -> list[Entry]:
+        documents = enumerate(map(self._document, self._objects.lines_of(name)), start=1)
+        return [self._entry(f"{name}/{number}", document) for number, document in documents]
+
+    def _entry(self, path: str, document: Document) -> Entry:
+        return Entry(path, document, [self.place(one, path) for one in document.media])
 
     def _document(self, line: ResultLine) -> Document:
         return document_of_line(line, self._request, self._started)
@@ -114,7 +119,9 @@ class RunCollection:
         s3: Any = self._deployment.clients("s3")
         try:
             answer = s3.get_object(Bucket=bucket, Key=key)
-        except ClientError:
+        except ClientError as error:
+            if not is_gone(error):
+                raise
             return None
         text: bytes = answer["Body"].read(SIZE_LIMIT + 1)
         return text if len(text) <= SIZE_LIMIT else None

@@ -3,6 +3,7 @@
 from pathlib import PurePosixPath
 
 from cosmos_batch.cli.console.deployed_runs import DeployedRuns
+from cosmos_batch.cli.console.refusals import refusals
 from cosmos_batch.cli.console.run_collection import RunCollection
 from cosmos_batch.cli.console.s3_media import MediaFinder, S3MediaFinder
 from cosmos_batch.cli.deployment import Deployment
@@ -24,6 +25,7 @@ def console_of_runs(deployments: RunDeployments, home: str) -> Console:
         stored_run(deployments.having(home), home).request()
     find_media = S3MediaFinder(deployments.cloud.clients("s3")).find if deployments.cloud else None
 
+    @refusals()
     def open_run(name: str) -> RunCollection | None:
         try:
             deployment = deployments.having(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from cosmos_batch.cli.console.refusals import is_gone, refusals
 from cosmos_batch.cli.runs.header_sample import RangeReader
 from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.kept_files import KeptFiles
@@ -22,6 +23,14 @@ _KEPT_LIMIT = 8 << 30  # bytes of files that were needed whole
 _HEAD_SECONDS = 60.0  # a HEAD result is used this long, then asked again
 _HEADS_KEPT = 10_000
 WHOLE_LIMIT = 4 << 30  # bytes of a file that is converted, or whose frames are shown
+
+
+class _MediaReader(RangeReader):
+    """A stream over a media file, whose errors the page shows."""
+
+    def readinto(self, buffer: Any) -> int:
+        with refusals():
+            return super().readinto(buffer)
 
 
 @dataclass(frozen=True)
@@ -43,14 +52,15 @@ class S3Media:
         return f"{self.location.uri}\0{self.etag}"
 
     def open(self) -> BinaryIO:
-        return io.BufferedReader(RangeReader(self.s3, self.location, self.size, _READ_LIMIT))
+        return io.BufferedReader(_MediaReader(self.s3, self.location, self.size, _READ_LIMIT))
 
+    @refusals()
     def part(self, start: int, end: int) -> Iterator[bytes]:
+        """Return the blocks of a part, which was asked for: what S3 refuses is known before an answer begins."""
         body = self.s3.get_object(
             Bucket=self.location.bucket, Key=self.location.key, Range=f"bytes={start}-{end - 1}", IfMatch=self.etag
         )["Body"]
-        with body:
-            yield from body.iter_chunks(_BLOCK)
+        return _blocks(body)
 
     @contextmanager
     def whole(self) -> Iterator[Path]:
@@ -62,8 +72,14 @@ class S3Media:
             )
         yield self.kept.get(self.key, self._download)
 
+    @refusals()
     def _download(self, target: Path) -> None:
         self.s3.download_file(*self.location, str(target))
+
+
+def _blocks(body: Any) -> Iterator[bytes]:
+    with body:
+        yield from body.iter_chunks(_BLOCK)
 
 
 class S3MediaFinder:
@@ -85,12 +101,15 @@ class S3MediaFinder:
             self._heads[location] = (time.monotonic(), file)
         return file
 
+    @refusals()
     def _look(self, location: S3Location) -> S3Media | None:
         from botocore.exceptions import ClientError
 
         try:
             head = self._s3.head_object(Bucket=location.bucket, Key=location.key)
-        except ClientError:
+        except ClientError as error:
+            if not is_gone(error):
+                raise
             return None
         return S3Media(self._s3, location, head["ETag"], head["ContentLength"], self._kept)
 

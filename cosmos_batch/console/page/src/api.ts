@@ -12,9 +12,17 @@ export async function ask<Answer>(url: string, options: RequestInit = {}): Promi
       cause: error,
     });
   }
-  const answer: unknown = response.status === 204 ? null : await response.json();
-  if (!response.ok) throw new Error((answer as { message: string }).message);
-  return answer as Answer;
+  if (!response.ok) throw new Error(await reasonOf(response));
+  return (response.status === 204 ? null : await response.json()) as Answer;
+}
+
+async function reasonOf(response: Response): Promise<string> {
+  try {
+    return ((await response.json()) as { message: string }).message;
+  } catch {
+    // The server has answered before the console's own code could, as it does where too many requests come at once.
+    return `The console has answered with status ${response.status} and no reason. Try again.`;
+  }
 }
 
 export function send<Answer>(url: string, body: unknown): Promise<Answer> {

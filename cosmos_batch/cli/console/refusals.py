@@ -1,0 +1,38 @@
+"""Errors of the commands and of AWS, as the console's page shows them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from cosmos_batch.cli.errors import explain
+from cosmos_batch.cli.runs.inputs import WrongInputs
+from cosmos_batch.console.run_backend import RefusalError
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn errors that a command would print into ones that the page shows. Defects pass."""
+    try:
+        yield
+    except WrongInputs as error:
+        problems = "\n".join(map(str, error.first))
+        raise RefusalError(f"{problems}\n{error.message}\nCorrect them, or leave out what cannot be used.") from error
+    except click.UsageError as error:
+        raise RefusalError(error.format_message()) from error
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        raise RefusalError(explained) from error
+
+
+def is_gone(error: "ClientError") -> bool:
+    """Return whether S3 answers that an object is not there, or that this person may not read it."""
+    return error.response["Error"]["Code"] in _GONE
