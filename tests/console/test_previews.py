@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from cosmos_batch.console import previews
 from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.media_facts import read_facts
 from cosmos_batch.console.previews import Previews
+from cosmos_batch.console.run_backend import RefusalError
 from cosmos_batch.console.transcoding import write_preview
 from cosmos_batch.media import VideoInfo, probe
 from tests.console.conftest import Open
@@ -100,9 +102,9 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> Event:
     ended = Event()
     convert = Previews._convert
 
-    def convert_and_tell(previews: Previews, media: MediaFile, key: str) -> None:
+    def convert_and_tell(of: Previews, media: MediaFile, key: str) -> None:
         try:
-            convert(previews, media, key)
+            convert(of, media, key)
         finally:
             ended.set()
 
@@ -143,3 +145,32 @@ def test_a_video_that_cannot_be_converted(open_console: Open, converted: Event, 
     write_answer(tmp_path / "a.json", inputFile="clip.avi")
     state = made_preview(open_console(tmp_path), converted)
     assert state["state"] == "failed" and state["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (RefusalError("The token has expired.\nSign in again."), "The token has expired.\nSign in again."),
+    ],
+)
+def test_a_conversion_that_fails_for_a_reason_which_may_pass_says_it_once_and_can_be_started_again(
+    open_console: Open,
+    converted: Event,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    reason: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    media_files.video(tmp_path / "clip.avi", frames=4)
+    write_answer(tmp_path / "a.json", inputFile="clip.avi")
+    client = open_console(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr(previews, "write_preview", fail)
+        state = made_preview(client, converted)
+    assert state["state"] == "failed" and reason in state["error"]
+    converted.clear()
+    assert made_preview(client, converted)["state"] == "ready"
