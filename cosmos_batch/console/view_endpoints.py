@@ -1,7 +1,9 @@
 """The answers to requests about a view: its state, rows, documents, media, posters and previews."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError
@@ -24,6 +26,7 @@ from cosmos_batch.contract.error import explain
 
 _ROWS = 200  # of one answer, at most
 _PICTURES = 2  # made at the same time
+_TYPES_KEPT = 10_000  # content types of media files
 
 
 class ViewEndpoints:
@@ -32,6 +35,7 @@ class ViewEndpoints:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._limiter: CapacityLimiter | None = None
+        self._types = _ContentTypes()
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints."""
@@ -96,7 +100,7 @@ class ViewEndpoints:
     def media(self, request: Request) -> Response:
         """Serve a media file, whole or the range that the player asks for, under the type of its content."""
         file = self._file(request)
-        return media_response(file, read_facts(file.open()).content_type, request.headers)
+        return media_response(file, self._types.of(file), request.headers)
 
     async def poster(self, request: Request) -> Response:
         file = await to_thread.run_sync(self._file, request)
@@ -156,6 +160,28 @@ class ViewEndpoints:
         self._limiter = self._limiter or CapacityLimiter(_PICTURES)
         path = await to_thread.run_sync(self._console.pictures.get, key, make, limiter=self._limiter)
         return file_response(path, "image/jpeg", request.headers)
+
+
+class _ContentTypes:
+    """The types of media files by their content, of which a player asks for many ranges."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[str, str] = OrderedDict()
+
+    def of(self, file: MediaFile) -> str:
+        """Return the type of a file, whose header is read unless that was done lately."""
+        key = file.key
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        content_type = read_facts(file.open()).content_type
+        with self._lock:
+            self._kept[key] = content_type
+            while len(self._kept) > _TYPES_KEPT:
+                self._kept.popitem(last=False)
+        return content_type
 
 
 def read_query(values: dict[str, str]) -> Query:

@@ -138,6 +138,17 @@ def test_a_player_seeks_in_s3_by_ranges(with_media: TestClient, deployment: Depl
     assert part(f"bytes={len(whole)}-") == (416, b"", f"bytes */{len(whole)}")
 
 
+def test_a_player_that_seeks_fetches_the_header_once(with_media: TestClient, deployment: Deployment) -> None:
+    events, fetched = deployment.clients("s3").meta.events, list[str]()
+    events.register("provide-client-params.s3.GetObject", lambda params, **_: fetched.append(params["Range"]))
+    url = "/api/views/run/items/1/media/0"
+    for start in (100, 200, 300):
+        assert with_media.get(url, headers={"range": f"bytes={start}-{start + 9}"}).status_code == 206
+    header = [span for span in fetched if span.startswith("bytes=0-")]
+    assert [span for span in fetched if span not in header] == ["bytes=100-109", "bytes=200-209", "bytes=300-309"]
+    assert len(header) == 1
+
+
 @pytest.mark.parametrize("item", [2, 3, 4])
 def test_what_is_no_media_or_lies_elsewhere_or_is_gone_is_not_served(with_media: TestClient, item: int) -> None:
     assert not with_media.get(f"/api/views/run/items/{item}").json()["media"][0]["present"]
