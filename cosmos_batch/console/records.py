@@ -163,6 +163,7 @@ class Media(Model):
     preview_reason: str | None = Field(default=None, description="Why it has to be converted")
     poster: str | None = None
     problem: str | None = Field(default=None, description="Why it cannot be shown")
+    left_out: str | None = Field(default=None, description="Why an export has only its poster, and how to get the file")
 
 
 class Span(Model):

@@ -21,6 +21,11 @@ from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.error import Failure
 
 CHUNK = 100  # documents of one script
+_NOT_COPIED = (
+    "This export was made without media: the file was not copied into it. To see it here, export again with --media, "
+    "or on the console's page by Export with media."
+)
+_NOT_WRITTEN = "The file could not be copied into this export. Whoever has made it has the original."
 _POLICY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file: data:; "
     "media-src 'self' file:; base-uri 'none'; form-action 'none'"
@@ -144,7 +149,8 @@ class _Exported:
         (self._target / self._folder).mkdir(parents=True, exist_ok=True)
         poster = self._write(f"{self._number}-poster.jpg", lambda path: write_poster(self._file.open(), path))
         url = self._write_file(media) if with_media and media.medium else None
-        return media.model_copy(update={"poster": poster, "url": url, "preview": None})
+        left_out = None if url or not media.medium else _NOT_WRITTEN if with_media else _NOT_COPIED
+        return media.model_copy(update={"poster": poster, "url": url, "preview": None, "left_out": left_out})
 
     def _write_file(self, media: Media) -> str | None:
         if media.preview_reason is not None and media.medium == "image":

@@ -102,6 +102,7 @@ def test_an_export_contains_its_media(tmp_path: Path) -> None:
         *("media/1/0-poster.jpg", "media/1/0.mp4", "media/2/0-poster.jpg", "media/2/0.png"),
     }
     assert not said
+    assert [media["leftOut"] for media in exported_media(target)] == [None, None]
     data = (target / "data" / "rows.js").read_text() + (target / "data" / "details-0.js").read_text()
     for secret in (str(tmp_path), "123456789012", "hf_abcdefgh", "</script"):
         assert secret not in data
@@ -133,6 +134,14 @@ def test_an_export_without_media_says_how_much_it_leaves(tmp_path: Path, capsys:
     assert printed.out == f"{target / 'index.html'}\n"
     assert "2 media files of 0.0 MB" in printed.err and "--media" in printed.err
     assert {path.name for path in (target / "media").rglob("*.*")} == {"0-poster.jpg"}
+    for media in exported_media(target):
+        assert "export again with --media" in media["leftOut"] and media["url"] is None
+
+
+def exported_media(target: Path) -> list[dict[str, str]]:
+    """Return what the page of an export is told of the media of all documents."""
+    text = (target / "data" / "details-0.js").read_text().removeprefix("cosmosBatch.details(")
+    return [media for detail in json.loads(text.rstrip("\n)")) for media in detail["media"]]
 
 
 def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

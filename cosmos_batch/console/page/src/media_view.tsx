@@ -68,6 +68,13 @@ function Trouble({ media }: { media: Media }) {
       </Alert>
     );
   }
+  if (media.leftOut) {
+    return (
+      <Alert type="info" header={media.name}>
+        {media.leftOut}
+      </Alert>
+    );
+  }
   if (media.present) return null;
   return (
     <Alert type="info">

@@ -155,7 +155,7 @@ function Conversion({ source, media, reason, onReady }: ConversionProps) {
       {!error && !started && media.preview && (
         <Button onClick={() => setStarted(true)}>Convert to play it here</Button>
       )}
-      {!started && <Box variant="small">Cannot be played as it is: {reason}.</Box>}
+      {!started && !media.leftOut && <Box variant="small">Cannot be played as it is: {reason}.</Box>}
     </div>
   );
 }
@@ -170,7 +170,7 @@ export function Picture({ media, marks }: { media: Media; marks: Marks }) {
         {url && <img ref={image} src={url} alt={media.name} />}
         <Overlay marks={marks} time={null} box={box} />
       </div>
-      {media.previewReason && <Box variant="small">Converted, because {media.previewReason}.</Box>}
+      {media.previewReason && !media.leftOut && <Box variant="small">Converted, because {media.previewReason}.</Box>}
     </div>
   );
 }

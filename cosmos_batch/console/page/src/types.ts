@@ -231,6 +231,7 @@ export interface Media {
   previewReason: string | null;
   poster: string | null;
   problem: string | null;
+  leftOut: string | null;
 }
 
 export interface FrameSheet {
