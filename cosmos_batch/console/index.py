@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from cosmos_batch.console.collection import Entry
-from cosmos_batch.console.queries import TEXT_END, QueryResults, connect
+from cosmos_batch.console.queries import TEXT_END, QueryResults, connect, folded
 from cosmos_batch.console.records import Facet, FailureGroup, Query, Row, Rows
 
 _SHOWN = 400  # characters of a prompt or answer in the grid
@@ -116,7 +116,7 @@ class DocumentIndex:
         )
         self._writer.execute(f"INSERT INTO items VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608
         texts = filter(None, (document.name, document.prompt, document.task, document.answer))
-        text = "\n".join(texts)[:_SEARCHED].casefold()
+        text = folded("\n".join(texts)[:_SEARCHED])
         self._writer.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (item, text + TEXT_END))
         self._writer.executemany("INSERT INTO labels VALUES (?, ?)", [(label, item) for label in document.labels])
 

@@ -101,6 +101,14 @@ class QueryResults:
             self._kept.popitem(last=False)
 
 
+def folded(text: str) -> str:
+    """Return a text in which the search finds words in any case, and ß as ss.
+
+    Not `casefold`, which browsers do not have: the page of an export folds what a person types in the same way.
+    """
+    return text.upper().lower().replace("ς", "σ")
+
+
 def connect(file: Path) -> sqlite3.Connection:
     """Open the index. The file belongs to this process, and is gone with it."""
     connection = sqlite3.connect(file, check_same_thread=False)
@@ -132,7 +140,7 @@ def _collect(file: Path, query: Query) -> "array[int]":
 
 
 def _words(query: Query) -> list[str]:
-    return list(dict.fromkeys(query.search.casefold().split()))
+    return list(dict.fromkeys(folded(query.search).split()))
 
 
 def _having(connection: sqlite3.Connection, words: list[str]) -> tuple[list[str], list[str]]:

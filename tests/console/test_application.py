@@ -56,6 +56,9 @@ def test_each_kind_of_document_has_a_row(open_console: Open, tmp_path: Path, cli
         ({"search": "МОСТ"}, ["b.mp4"]),
         ({"search": "ст"}, ["b.mp4"]),
         ({"search": "т"}, ["b.mp4"]),
+        ({"search": "STRASSE"}, ["b.mp4"]),
+        ({"search": "straße"}, ["b.mp4"]),
+        ({"search": "οδος"}, ["b.mp4"]),
         ({"search": "zz"}, []),
         ({"search": "robot zz"}, []),
         ({"status": "failed"}, ["c.mp4"]),
@@ -82,7 +85,7 @@ def test_rows_are_searched_filtered_and_sorted(
     write_answer(
         tmp_path / "1.json", inputFile="a.mp4", timestamp="20260101-000001", data={"point_2d": [1, 1], "label": "dog"}
     )
-    write_answer(tmp_path / "2.json", inputFile="b.mp4", timestamp="20260101-000002", result="100%_ мост")
+    write_answer(tmp_path / "2.json", inputFile="b.mp4", timestamp="20260101-000002", result="100%_ мост, Straße, ΟΔΟΣ")
     write_failure(tmp_path / "3.json", "TimedOut", "It took long.", "c.mp4", "20260101-000003")
     write_generation(tmp_path / "4.json", ["made.mp4"], timestamp="20260101-000004")
     assert [row["name"] for row in rows(open_console(tmp_path), **query)] == found

@@ -94,7 +94,7 @@ function load(path: string): Promise<void> {
 }
 
 function select(data: Exported, query: Query): Row[] {
-  const words = query.search.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = folded(query.search).split(/\s+/).filter(Boolean);
   const matching = data.rows.filter(
     (row, number) =>
       (!query.status || (row.kind === "error") === (query.status === "failed")) &&
@@ -106,6 +106,11 @@ function select(data: Exported, query: Query): Row[] {
       words.every((word) => data.texts[number]?.includes(word)),
   );
   return matching.sort(ORDERS[query.sort]);
+}
+
+// As `folded` of cosmos_batch/console/queries.py does it with the texts.
+function folded(text: string): string {
+  return text.toUpperCase().toLowerCase().replaceAll("ς", "σ");
 }
 
 function within(value: number | null, least: number | null, most: number | null): boolean {
