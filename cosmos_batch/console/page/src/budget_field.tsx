@@ -17,7 +17,7 @@ export function BudgetField({ label, description, value, onChange }: BudgetField
   );
 }
 
-// The budget in dollars; null where none was typed.
+// The budget in dollars, as it was typed: the console refuses one that is not above zero. Null where none was typed.
 export function budgetOf(typed: string): number | null {
-  return Number(typed) > 0 ? Number(typed) : null;
+  return typed.trim() === "" ? null : Number(typed);
 }

@@ -8,6 +8,7 @@ import Textarea from "@cloudscape-design/components/textarea";
 import { useEffect, useRef, useState } from "react";
 import { ask, send, useAction, usePolled } from "./api";
 import { Waiting } from "./app";
+import { BudgetField, budgetOf } from "./budget_field";
 import { DropZone } from "./drop_zone";
 import { ParameterForm, type Parameters } from "./parameter_form";
 import { PlanPanel } from "./plan_panel";
@@ -83,7 +84,7 @@ function RunForm({ form }: { form: NewRunForm }) {
         parameterFiles: files,
         seeds: (surface === "generator" && seeds.replace(/\s/g, "")) || null,
         skipInvalid,
-        maxDollars: Number(budget) > 0 ? Number(budget) : null,
+        maxDollars: budgetOf(budget),
       });
       if (changes.current === before) setPlan(answer);
     });
@@ -159,14 +160,12 @@ function RunForm({ form }: { form: NewRunForm }) {
           <Input value={seeds} onChange={({ detail }) => changed(setSeeds)(detail.value)} />
         </FormField>
       )}
-      <FormField label="Budget in dollars" description="The run stops when so much is spent. Empty: no limit.">
-        <Input
-          type="number"
-          inputMode="decimal"
-          value={budget}
-          onChange={({ detail }) => changed(setBudget)(detail.value)}
-        />
-      </FormField>
+      <BudgetField
+        label="Budget in dollars"
+        description="The run stops when so much is spent. Empty: no limit."
+        value={budget}
+        onChange={changed(setBudget)}
+      />
       <ParameterForm
         key={surface}
         fields={form.fields[surface] ?? []}
