@@ -167,7 +167,7 @@ function RunForm({ form }: { form: NewRunForm }) {
         onChange={changed(setBudget)}
       />
       <ParameterForm
-        key={surface}
+        key={pipeline}
         fields={form.fields[surface] ?? []}
         parameters={parameters}
         onChange={changed(setParameters)}
