@@ -1,5 +1,5 @@
 import Alert from "@cloudscape-design/components/alert";
-import { dollars, longDuration, utc } from "./format";
+import { count, dollars, longDuration, utc } from "./format";
 import { useCost } from "./prices";
 import type { RunActivity, RunLine } from "./types";
 
@@ -35,16 +35,18 @@ export function LivePanel({ live, run }: { live: RunActivity; run: RunLine }) {
 }
 
 function speed(live: RunActivity, run: RunLine, cost: string) {
-  if (!live.itemsPerSecond) return <span>No item has ended yet.</span>;
-  const rate =
-    live.itemsPerSecond >= 0.5
-      ? `${live.itemsPerSecond.toFixed(1)} items a second`
-      : `${(live.itemsPerSecond * 60).toFixed(1)} items a minute`;
-  const left = live.secondsLeft === null ? "" : `, about ${longDuration(live.secondsLeft)} left`;
   return (
     <span>
-      {rate}
-      {left}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours; cost so far: {cost}.
+      {rate(live, run)}; {(run.gpuSeconds / 3600).toFixed(2)} GPU-hours; cost so far: {cost}.
     </span>
   );
+}
+
+function rate(live: RunActivity, run: RunLine): string {
+  const ended = run.succeeded - run.reused + run.failed + run.cancelled;
+  if (ended === 0) return `No item has ended yet${run.reused ? ", besides those that were answered before" : ""}`;
+  if (live.itemsPerSecond === 0) return `${count(ended, "item")} ended, none in the last minutes`;
+  const left = live.secondsLeft === null ? "" : `, about ${longDuration(live.secondsLeft)} left`;
+  if (live.itemsPerSecond >= 0.5) return `${live.itemsPerSecond.toFixed(1)} items a second${left}`;
+  return `${(live.itemsPerSecond * 60).toFixed(1)} items a minute${left}`;
 }
