@@ -374,3 +374,43 @@ def test_an_export_opens_from_a_file(browser: Browser, folder: Path, tmp_path: P
         expect(page.locator(".event[aria-current]")).to_contain_text("A blue square falls")
         expect(page.locator(".overlay text")).to_have_text("circle")
     assert not complaints
+
+
+def test_an_export_without_media_says_that_the_video_was_not_copied(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    with opened_view(folder) as view:
+        StaticExport(view).write(tmp_path / "page", False, print)
+    complaints: list[str] = []
+    with watched(browser, (tmp_path / "page" / "index.html").as_uri(), complaints) as page:
+        page.locator("a.row", has_text="Yes, it is.").click()
+        expect(page.get_by_text("export again with --media")).to_be_visible()
+        expect(page.get_by_role("img", name="A frame of clip.mp4")).to_be_visible()
+        expect(page.get_by_text("Cannot be played")).to_have_count(0)
+    assert not complaints
+
+
+def test_the_search_of_an_export_finds_what_that_of_the_console_finds(browser: Browser, tmp_path: Path) -> None:
+    write_answer(tmp_path / "in" / "1.json", result="Straße")
+    write_answer(tmp_path / "in" / "2.json", result="ΟΔΟΣ")
+    write_answer(tmp_path / "in" / "3.json", result="ﬁlm İ")
+    with opened_view(tmp_path / "in") as view:
+        StaticExport(view).write(tmp_path / "page", False, print)
+    exported = (tmp_path / "page" / "index.html").as_uri()
+    with served(tmp_path / "in") as console:
+        for url in (console, exported):
+            with watched(browser, url, []) as page:
+                expect(page.locator("a.row")).to_have_count(3)
+                for searched, answer in (
+                    ("straße", "Straße"), ("STRASSE", "Straße"), ("οδος", "ΟΔΟΣ"), ("Οδοσ", "ΟΔΟΣ"), ("FILM i̇", "ﬁlm İ")
+                ):  # fmt: skip
+                    page.get_by_role("searchbox").fill(searched)
+                    expect(page.locator("a.row .answer")).to_have_text([answer])
+
+
+def test_an_answer_that_is_no_json_is_named_by_its_status(browser: Browser, folder: Path) -> None:
+    with served(folder) as url, watched(browser, url, []) as page:
+        expect(page.locator("a.row")).to_have_count(5)
+        page.route("**/rows?*", lambda route: route.fulfill(status=503, body="Service Unavailable"))
+        page.get_by_role("searchbox").fill("safe")
+        expect(page.get_by_text("The console has answered with status 503")).to_be_visible()

@@ -1,9 +1,11 @@
 """What a person does with a run, in the browser."""
 
+import pytest
 from playwright.sync_api import expect
 
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.runs.run_watcher import ItemRate
 from cosmos_batch.cli.runs.stored_run import stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import RunDeployments
 from cosmos_batch.contract.runs import RunItem, ShardRef
@@ -111,3 +113,44 @@ def test_the_page_says_that_runs_with_several_items_about_one_file_are_compared_
         expect(page.get_by_text("Several items of a run are about s3://assets/clip.mp4.")).to_be_visible()
     # That the files are ambiguous is refused, which Chromium names as an error.
     assert not [complaint for complaint in complaints if "409" not in complaint]
+
+
+@needs_chromium
+def test_a_budget_that_is_not_above_zero_is_refused(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
+    put_ended_run(deployment, "monday")
+    console = console_of_runs(RunDeployments(deployment), "monday")
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, []) as page:
+        page.get_by_role("button", name="Retry what failed").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Budget in dollars").fill("0")
+        dialog.get_by_role("button", name="Retry what failed").click()
+        expect(page.get_by_text("maxDollars: 0: Input should be greater than 0")).to_be_visible()
+        page.get_by_role("link", name="New run").click()
+        page.get_by_label("Budget in dollars").fill("-5")
+        page.get_by_role("button", name="Show the plan and its price").click()
+        expect(page.get_by_text("maxDollars: -5: Input should be greater than 0")).to_be_visible()
+    assert not stepfunctions.started
+
+
+@needs_chromium
+def test_the_form_of_another_pipeline_shows_no_parameters_of_the_one_before(deployment: Deployment) -> None:
+    console = console_of_runs(RunDeployments(deployment), "")
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, []) as page:
+        page.get_by_role("link", name="New run").click()
+        page.get_by_role("button", name="Parameters").click()
+        page.get_by_label("temperature").fill("0.5")
+        page.get_by_role("button", name="Pipeline").click()
+        page.locator("[data-value='cosmos-reason2-8b']").click()
+        expect(page.get_by_role("button", name="Pipeline")).to_contain_text("cosmos-reason2-8b")
+        expect(page.get_by_label("temperature")).to_have_value("")
+
+
+@needs_chromium
+def test_a_run_that_stands_still_says_so_and_what_it_has_cost(
+    deployment: Deployment, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ItemRate, "per_second", 0.0)
+    console = console_of_runs(RunDeployments(deployment), half)
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, []) as page:
+        live = page.get_by_role("region", name="Live")
+        expect(live).to_contain_text("3 items ended, none in the last minutes; 1.00 GPU-hours; cost so far: $3.00.")
