@@ -186,6 +186,7 @@ class ModelStore:
     def _restore(self, manifest: ModelManifest, copies: Copies, on_progress: ByteProgress) -> StoredModel | None:
         """Return the restored copy; None if the backup is damaged, and was dropped."""
         logger.info("restoring %s at %s from the backup, %d bytes", manifest.model, manifest.commit, manifest.size)
+        self._require_large_disk(manifest.model, manifest.size)
         partial = copies.new_partial()
         try:
             with report_progress(partial, manifest.size, on_progress):
@@ -215,10 +216,25 @@ class ModelStore:
         hub = Hub(model, self._token())
         revision = Revision(commit=known.commit, files=known.files) if known else hub.resolve(wanted)
         logger.info("downloading %s at %s, %d bytes", model, revision.commit, revision.size)
+        self._require_large_disk(model, revision.size)
         partial = copies.new_partial()
         with report_progress(partial, revision.size, on_progress):
             revision = hub.download(revision, partial)
         return copies.publish(partial, ModelManifest.downloaded(model, revision))
+
+    def _require_large_disk(self, model: str, size: int) -> None:
+        """Raise Failure if the model is larger than the whole file system, so that no free space would be enough.
+
+        A file system that reports no size at all is trusted.
+        """
+        total = shutil.disk_usage(self._root).total
+        if 0 < total < size:
+            raise Failure(
+                "ModelUnavailable",
+                f"The disk of the model store is too small: {model} has {size / 1e9:.1f} GB, and the whole file "
+                f"system at {self._root} {total / 1e9:.1f} GB.",
+                "Give the store a larger file system.",
+            )
 
     @contextmanager
     def _disk_explained(self) -> Iterator[None]:

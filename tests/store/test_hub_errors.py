@@ -155,6 +155,19 @@ def test_a_full_disk_is_explained(hub: Hub, store: ModelStore, root: Path, monke
     assert [path.name for path in (root / "nvidia--Cosmos-Reason2-2B").iterdir()] == [".lock"], "space is given back"
 
 
+def test_a_disk_smaller_than_the_model_is_no_cause_that_passes(
+    hub: Hub, store: ModelStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retrying it would start a worker after each pause until the jobs' deadline, each for nothing."""
+    small = shutil.disk_usage(root.parent)._replace(total=1000, free=1000)
+    monkeypatch.setattr("cosmos_batch.store.model_store.shutil.disk_usage", lambda _path: small)
+    error = failure_of(store)
+    assert "disk of the model store is too small" in error.message and MODEL in error.message
+    assert "larger file system" in error.remedy
+    assert not error.retryable
+    assert not hub.downloads, "nothing is downloaded for it"
+
+
 @pytest.mark.parametrize(
     ("cause", "message", "retryable"),
     [
