@@ -1,11 +1,13 @@
 """Items that several runs, or two items of one run, share are one job, also when shards are fed at the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.runs import ShardRef
+from cosmos_batch.state.job_rows import MESSAGE_LIFE
 from lambdas.runs import feed, item_messages
 from lambdas.runs.objects import RunObjects
 from tests.lambdas.cloud import SMALL, STATE_BUCKET
@@ -38,6 +40,27 @@ def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(
     assert sent_ids(bench) == [job, job]
     run_sweep(bench)
     assert sent_ids(bench) == [job, job], "it was noted that it is sent"
+
+
+def test_a_message_that_sqs_deletes_before_the_later_deadline_of_another_run_is_sent_again(
+    bench: RunFixture, stalled: None
+) -> None:
+    """A run that joins a job may give it more time than SQS keeps the message that was sent for the first run."""
+    items = bench.items("a")
+    bench.started(items)
+    bench.started_by_another(items)
+    [job] = sent_ids(bench)
+    table, now = bench.cloud.table, datetime.now(UTC)
+    later = (now + timedelta(days=8)).isoformat()
+    then = {"sent": (now - MESSAGE_LIFE + timedelta(minutes=10)).isoformat(), "later": later}
+    table.update("job#" + job, "job", "SET #sentAt = :sent, #deadline = :later", then)
+    run_sweep(bench)
+    assert sent_ids(bench) == [job], "it is still in its queue"
+    then = {"sent": (now - MESSAGE_LIFE).isoformat()}
+    table.update("job#" + job, "job", "SET #sentAt = :sent", then)
+    run_sweep(bench)
+    assert sent_ids(bench) == [job, job]
+    assert bench.job_row(job).state == "PLANNED"
 
 
 def test_feeding_a_shard_twice_sends_nothing_twice(bench: RunFixture) -> None:
