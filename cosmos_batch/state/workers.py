@@ -32,6 +32,9 @@ class WorkerRow(TableRow):
     revision: str | None = Field(default=None, description="Tag or branch of the model in the configuration")
     commit: str | None = Field(default=None, description="The loaded commit of the model, or a folder's digest")
     completed: int = Field(default=0, description="Number of jobs that it has answered")
+    server_answers: bool = Field(
+        default=False, description="Whether the last of its jobs that needed a remote server was answered"
+    )
     alone_with: str | None = Field(default=None, description="Id of the last job that ran alone in its engine")
     in_company: bool = Field(default=False, description="Whether it has run several jobs at once")
     must_drain: bool = Field(default=False, description="Whether `scale` asks it to leave")
@@ -180,9 +183,10 @@ class Workers:
             commit=commit,
         )
 
-    def seen(self, worker: str, completed: int) -> WorkerRow:
+    def seen(self, worker: str, completed: int, server_answers: bool = False) -> WorkerRow:
         """Note that the worker is alive. The returned row says whether it must drain."""
-        return self._set(worker, "SET #lastSeen = :now, #completed = :completed", completed=completed)
+        expression = "SET #lastSeen = :now, #completed = :completed, #serverAnswers = :answers"
+        return self._set(worker, expression, completed=completed, answers=server_answers)
 
     def alone_with(self, worker: str, job_id: str) -> None:
         """Record the job that runs alone in the engine now. If the worker dies, this job counts as the cause."""

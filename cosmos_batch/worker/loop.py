@@ -273,7 +273,8 @@ class WorkerLoop:
                 await self._report()
 
     async def _report(self) -> None:
-        row = await asyncio.to_thread(self._workers.seen, self._name, self._answered)
+        server_answers = self.runner.endings.outage.server_answers
+        row = await asyncio.to_thread(self._workers.seen, self._name, self._answered, server_answers)
         await asyncio.to_thread(self._record_pace)
         self._keep = row.keep
         if row.must_drain:

@@ -43,6 +43,8 @@ class Outage:
     waiting
         What the job waits for that is tried last, of those that wait for the engine's server or for the one that writes
         prompts. None if none waits, or if a job that needed a server was answered since.
+    server_answers
+        Whether the last job that needed a server was answered; False as long as none has needed one.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -51,9 +53,11 @@ class Outage:
         self._probe_at = 0.0  # time.monotonic
         self.is_on = False
         self.waiting: Waiting | None = None
+        self.server_answers = False
 
     def begin(self, away: ServerUnavailable) -> None:
         """Note that a job could not be served."""
+        self.server_answers = False
         if self._server is not None and not self.is_on:
             self.is_on = True
             self._probe_later(away.retry_after or 0.0)
@@ -67,7 +71,7 @@ class Outage:
         """Note that a job was answered, which ends the outage unless the job needed no server."""
         writes_prompt = job.generation is not None and job.generation.upsample_prompt
         if self._server is not None or writes_prompt:
-            self.is_on, self._probes, self.waiting = False, 0, None
+            self.is_on, self._probes, self.waiting, self.server_answers = False, 0, None, True
 
     @property
     def seconds_until_probe(self) -> float:

@@ -105,7 +105,8 @@ class PipelineScaler:
         wanted = wanted_by_pipeline(pipeline, breaker, backlog + unfed, len(live), scaling.target_drain_seconds)
         serving = sum(worker.row.completed > 0 for worker in live)
         if (paused_until := fleet.paused_until) is not None:
-            wanted = wanted_in_outage(wanted, len(live), serving, paused_until, self._now)
+            server_answers = any(worker.row.server_answers for worker in live)
+            wanted = wanted_in_outage(wanted, len(live), server_answers, paused_until, self._now)
         if wanted == 0 and not fleet.live and breaker.lacks_capacity:
             self._store_breaker(breaker, without_lack_of_capacity(breaker))
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):

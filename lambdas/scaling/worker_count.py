@@ -13,6 +13,7 @@ FIRST_COLD_START_SECONDS = 600.0
 # next look, at most a minute later, starts more: 400 workers are submitted within five minutes.
 STARTS_AT_ONCE = 80
 SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
+OUTAGE_STANDS = timedelta(hours=1)  # how long the outage for which a worker has left counts after its jobs were due
 
 
 def wanted_by_pipeline(
@@ -63,15 +64,16 @@ def wanted_workers(
     return wanted
 
 
-def wanted_in_outage(wanted: int, live: int, serving: int, paused_until: datetime, now: datetime) -> int:
+def wanted_in_outage(wanted: int, live: int, server_answers: bool, paused_until: datetime, now: datetime) -> int:
     """Return how many of the wanted workers to have while jobs wait until `paused_until` for a server that is away.
 
-    None is added before then. After it, one worker finds out whether the server is back, and the others follow once a
-    live worker has completed a job; `serving` counts those.
+    None is added before then. After it, one worker finds out whether the server is back, and the others follow once
+    the server has answered a live worker (`server_answers`); jobs that need no server say nothing about it. If no
+    other worker leaves for the outage, they follow after `OUTAGE_STANDS`: perhaps no job needs the server any more.
     """
     if now < paused_until:
         return min(wanted, live)
-    return wanted if serving else min(wanted, max(1, live))
+    return wanted if server_answers or now - paused_until >= OUTAGE_STANDS else min(wanted, max(1, live))
 
 
 def totals_of(row: PipelineRow) -> dict[str, float]:

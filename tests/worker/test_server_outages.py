@@ -125,6 +125,7 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(
         back.together = threading.Barrier(len(NAMES))
         await all_answered(bench)
         assert len(back.requests) == len(NAMES)
+        await until(lambda: (row := bench.workers.get("worker-1")) is not None and row.server_answers)
 
     work(worker, story)
     assert_blameless(bench)
@@ -262,6 +263,17 @@ def test_an_answered_job_that_needed_a_server_ends_the_pauses_that_a_worker_tell
     assert outage.waiting == last, "no server was needed for it"
     outage.answered(plain.model_copy(update={"generation": generation}))
     assert outage.waiting is None
+
+
+def test_a_worker_tells_whether_a_server_that_its_jobs_need_answers() -> None:
+    generation = settled({"upsample_prompt": True, "mode": "t2v"}, None, "A robot pours water.")
+    outage = server_outages.Outage(ScriptedEngine())
+    outage.answered(make_job("plain"))
+    assert not outage.server_answers, "no server was needed for it"
+    outage.answered(make_job("upsampled").model_copy(update={"generation": generation}))
+    assert outage.server_answers
+    outage.begin(unavailable())
+    assert not outage.server_answers
 
 
 def test_a_worker_takes_no_jobs_while_its_server_is_away(bench: WorkerFixture, serve: Callable[..., Server]) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cosmos_batch.state import Waiting, Workers
+from lambdas.scaling.worker_count import OUTAGE_STANDS
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud
 from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, nudge
 
@@ -51,7 +52,7 @@ def test_no_worker_starts_before_the_jobs_are_tried_again(cloud: Cloud, workers:
 
 
 @pytest.mark.usefixtures("paused")
-def test_one_worker_tries_again_and_the_others_follow_when_it_has_answered_a_job(
+def test_one_worker_tries_again_and_the_others_follow_when_the_server_has_answered_it(
     cloud: Cloud, workers: Workers
 ) -> None:
     workers.submitted("job-first", DEFINITION)
@@ -65,6 +66,19 @@ def test_one_worker_tries_again_and_the_others_follow_when_it_has_answered_a_job
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 1
     workers.seen("job-0", completed=1)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 1, "a job that needs no server says nothing about it"
+    workers.seen("job-0", completed=2, server_answers=True)
+    nudge(SWEEP)
+    assert len(cloud.batch.submitted) == 4
+
+
+@pytest.mark.usefixtures("paused")
+def test_an_outage_that_no_other_worker_has_left_for_is_over_after_an_hour(cloud: Cloud, workers: Workers) -> None:
+    """The jobs that waited for the server may have been cancelled, and others need their workers."""
+    workers.submitted("job-first", DEFINITION)
+    cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION}
+    leave(workers, cloud, "job-first", wait(-OUTAGE_STANDS.total_seconds()), completed=5)
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 4
 
