@@ -12,6 +12,7 @@ from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHAS
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.planning.pace import narrowed, weight_of
 from cosmos_batch.state import WorkerRow
+from cosmos_batch.worker.aws_outages import AwsOutage
 from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt
 from cosmos_batch.worker.pace import PaceMeter
 from cosmos_batch.worker.queue import InvalidMessage, NewerSchema, read_message
@@ -35,6 +36,7 @@ class WorkerLoop:
         self._settings = runner.environment.worker
         self._attempts: dict[asyncio.Task[AttemptEnd], JobAttempt] = {}
         self._pace = PaceMeter()
+        self._aws_outage = AwsOutage()
         self._answered = 0
         self._draining = False
         self._keep = False
@@ -104,6 +106,8 @@ class WorkerLoop:
                     await self._wait_for_change(POLL_SECONDS)
                 elif await self._leave():
                     return
+            elif self._aws_outage.is_on:
+                await self._wait_for_aws()
             elif self.runner.endings.outage.is_on:
                 await self._wait_for_server()
             else:
@@ -147,11 +151,18 @@ class WorkerLoop:
         else:
             await outage.probe()
 
+    async def _wait_for_aws(self) -> None:
+        """Take no job while AWS is unavailable. If that lasts, the worker leaves as one without work."""
+        if seconds := self._aws_outage.seconds_until_probe:
+            await self._wait_for_change(min(seconds, POLL_SECONDS))
+        else:
+            await self._aws_outage.probe(self._report)
+
     async def _leave(self) -> bool:
         """Announce in the worker's row that it leaves, then poll the queue once more. Returns whether it leaves.
 
         `scale` counted on this worker until the announcement, so a message sent before it may have no other worker.
-        While jobs are paused again and again, that poll would only find one of them.
+        While jobs are paused again and again, or AWS is unavailable, that poll would only find one of them.
         """
         outage = self.runner.endings.outage
         row = await asyncio.to_thread(self._workers.draining, self._name, outage.waiting)
@@ -159,7 +170,8 @@ class WorkerLoop:
             return True  # other workers take what comes
         self._keep = row.keep
         wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
-        if not self._keep and (outage.is_on or self._only_pauses or await self._take(wait) == 0):
+        useless = outage.is_on or self._aws_outage.is_on or self._only_pauses
+        if not self._keep and (useless or await self._take(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
@@ -214,7 +226,9 @@ class WorkerLoop:
         self._wake.set()
         if task.cancelled():
             return
-        if (error := task.exception()) is not None:
+        error = task.exception()
+        self._aws_outage.job_ended(error)
+        if error is not None:
             # `Runner.handle` raises a Failure only where the model could not be loaded: no job can be served any more.
             self._fatal = error if isinstance(error, Failure) else self._fatal
         elif end is AttemptEnd.OUTDATED:

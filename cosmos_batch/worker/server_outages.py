@@ -33,6 +33,29 @@ def pause_seconds(job: Job, pauses: int, away: ServerUnavailable) -> int | None:
     return math.ceil(min(max(backoff, requested), left))
 
 
+class ProbePauses:
+    """The growing pauses before each probe of a service that is away."""
+
+    def __init__(self) -> None:
+        self._probes = 0
+        self._probe_at = 0.0  # time.monotonic
+
+    @property
+    def seconds_left(self) -> float:
+        """Return how long to wait before the next probe; 0 if it is due."""
+        return max(0.0, self._probe_at - time.monotonic())
+
+    def begin(self, at_least: float = 0.0) -> None:
+        """Begin the pause before the next probe, twice as long as the one before."""
+        backoff = min(FIRST_PROBE * 2.0 ** min(self._probes, 20), LONGEST_PROBE)
+        self._probes += 1
+        self._probe_at = time.monotonic() + max(backoff, at_least)
+
+    def reset(self) -> None:
+        """Let the next pause be the first one."""
+        self._probes = 0
+
+
 class Outage:
     """Tracks whether a remote server of a worker is unavailable.
 
@@ -49,8 +72,7 @@ class Outage:
 
     def __init__(self, engine: Engine) -> None:
         self._server = engine if isinstance(engine, RemoteEngine) else None
-        self._probes = 0
-        self._probe_at = 0.0  # time.monotonic
+        self._pauses = ProbePauses()
         self.is_on = False
         self.waiting: Waiting | None = None
         self.server_answers = False
@@ -60,7 +82,7 @@ class Outage:
         self.server_answers = False
         if self._server is not None and not self.is_on:
             self.is_on = True
-            self._probe_later(away.retry_after or 0.0)
+            self._pauses.begin(min(away.retry_after or 0.0, LONGEST_PAUSE))
 
     def paused(self, waiting: Waiting) -> None:
         """Note that a job waits in its queue."""
@@ -71,21 +93,17 @@ class Outage:
         """Note that a job was answered, which ends the outage unless the job needed no server."""
         writes_prompt = job.generation is not None and job.generation.upsample_prompt
         if self._server is not None or writes_prompt:
-            self.is_on, self._probes, self.waiting, self.server_answers = False, 0, None, True
+            self.is_on, self.waiting, self.server_answers = False, None, True
+            self._pauses.reset()
 
     @property
     def seconds_until_probe(self) -> float:
         """Return how long to wait before the next probe of the server; 0 if it is due."""
-        return max(0.0, self._probe_at - time.monotonic())
+        return self._pauses.seconds_left
 
     async def probe(self) -> None:
         """Ask the server whether it is available."""
         if self._server is not None and await self._server.is_available():
             self.is_on = False  # whether it also serves, the next job shows; until then the waits go on growing
         else:
-            self._probe_later(0.0)
-
-    def _probe_later(self, retry_after: float) -> None:
-        backoff = min(FIRST_PROBE * 2.0 ** min(self._probes, 20), LONGEST_PROBE)
-        self._probes += 1
-        self._probe_at = time.monotonic() + max(backoff, min(retry_after, LONGEST_PAUSE))
+            self._pauses.begin()

@@ -1,0 +1,82 @@
+"""While AWS is unavailable a worker receives nothing, so that no job loses its receipts."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from cosmos_batch.worker import server_outages
+from cosmos_batch.worker.aws_outages import AwsOutage
+from tests.worker.conftest import WorkerFixture
+from tests.worker.engines import PATIENCE, until
+
+AWAY = EndpointConnectionError(endpoint_url="https://dynamodb")
+
+
+def refused(code: str, status: int) -> ClientError:
+    answer: Any = {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "UpdateItem")
+
+
+def test_a_worker_receives_no_job_while_the_state_table_is_unavailable(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_outages, "FIRST_PROBE", 0.05)
+    monkeypatch.setattr(server_outages, "LONGEST_PROBE", 0.1)
+    for name in ("before", "first", "second"):
+        bench.job(name)
+    worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+    calls: list[str] = []
+
+    def unavailable(**arguments: Any) -> Any:
+        calls.append(arguments["Key"]["sk"]["S"])
+        raise AWAY
+
+    async def scene() -> None:
+        serving = asyncio.create_task(worker.serve())
+        bench.send(bench.job("before", create=False))
+        await until(lambda: (row := bench.workers.get("worker-1")) is not None and row.completed == 1)
+        with monkeypatch.context() as outage:
+            for operation in ("get_item", "update_item"):
+                outage.setattr(bench.table._client, operation, unavailable)
+            bench.send(bench.job("first", create=False))
+            await until(lambda: "worker#worker-1" in calls)  # the receive that was under way has ended
+            bench.send(bench.job("second", create=False))
+            probes = len(calls)
+            await until(lambda: len(calls) >= probes + 5)
+            assert bench.waiting() == (1, 1), "only the first job was received"
+        await until(lambda: len(bench.stepfunctions.calls_of("success")) == 2)
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    row = bench.jobs.get("second")
+    assert row is not None and (row.state, row.attempts, row.give_backs) == ("SUCCEEDED", 1, 0)
+
+
+def test_pauses_grow_until_a_job_ends_without_a_fault_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_outages, "FIRST_PROBE", 1000.0)
+    monkeypatch.setattr(server_outages, "LONGEST_PROBE", 4000.0)
+    outage = AwsOutage()
+
+    async def written() -> None:
+        pass
+
+    for _ in range(2):
+        for longest in (1000, 2000, 4000, 4000):
+            outage.job_ended(AWAY)
+            outage.job_ended(AWAY)  # another job that was in hand
+            assert outage.is_on and 0.5 * longest < outage.seconds_until_probe <= longest
+            asyncio.run(outage.probe(written))
+            assert not outage.is_on
+        outage.job_ended(None)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), refused("AccessDeniedException", 400)])
+def test_a_job_that_ends_by_another_fault_is_no_outage(error: Exception) -> None:
+    outage = AwsOutage()
+    outage.job_ended(error)
+    assert not outage.is_on
+    outage.job_ended(refused("InternalServerError", 500))
+    assert outage.is_on
