@@ -28,7 +28,7 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
     async def scene() -> None:
         serving = asyncio.create_task(worker.serve())
         await until(lambda: len(bench.stepfunctions.calls_of("success")) == int(experienced))
-        bench.send(bench.job(prompt=json.dumps({"seconds": 1})))
+        bench.send(bench.job(prompt=json.dumps({"seconds": 1 if experienced else PATIENCE})))
         await until(lambda: engine.inside == 1)
         worker.loop.stop()
         await serving
