@@ -12,7 +12,7 @@ from benchmarks.runs_cost import GOAL_DOLLARS, per_million, price_of, priced_uni
 from benchmarks.runs_deployment import RunTables
 from benchmarks.runs_simulation import RunOutcome, RunSimulation
 from benchmarks.runs_simulation_plan import compare, pace_of_another_run
-from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, peaks
+from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, UNITS_PER_FED_ITEM, peaks
 from benchmarks.runs_simulation_times import VARIED, SimulatedTimes
 from cosmos_batch.catalogue.prices import PRICES
 from cosmos_batch.media.headers import read_header
@@ -64,7 +64,9 @@ def test_all_shards_of_400_workers_are_fed_at_the_pace_of_the_turns() -> None:
     fast = VARIED["functions ten times as fast"]
     found = RunSimulation(120_000, 400, times=fast).run()
     assert found.peak_shards == 400 and found.feed_calls > found.peak_shards, "some were called again"
-    assert 0.5 * ITEMS_PER_SECOND < found.peak_fed_per_second <= ITEMS_PER_SECOND
+    # Shards begin in turns and are fed side by side, for which the pace leaves room.
+    taken, _ = LIMITS["write units in a second while the first shards are fed"]
+    assert 0.5 * ITEMS_PER_SECOND < found.peak_fed_per_second <= taken / UNITS_PER_FED_ITEM
 
 
 def test_the_recorded_simulations_keep_all_limits_and_goals() -> None:
