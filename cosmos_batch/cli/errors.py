@@ -1,6 +1,10 @@
 """Errors that end a command, and the exit statuses that scripts can rely on (docs/command-line.md)."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
 
 FAILED = 1
 """A job failed, or the command could not do what it was called for."""
@@ -35,6 +39,11 @@ class StillRunning(CliError):  # noqa: N818 - it says what is wrong
     """End the command because a job has not ended yet."""
 
     exit_status = STILL_RUNNING
+
+
+def is_gone(error: "ClientError") -> bool:
+    """Return whether S3 answers that an object is not there, or that this person may not read it."""
+    return error.response["Error"]["Code"] in ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 def file_problem(error: Exception) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
-from cosmos_batch.cli.console.refusals import is_gone, refusals
+from cosmos_batch.cli.console.refusals import refusals
 from cosmos_batch.cli.console.s3_media import S3MediaFinder
+from cosmos_batch.cli.errors import is_gone
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.s3_inputs import listed
 from cosmos_batch.console.collection import Entry, MediaFile, Progress

@@ -2,18 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
 from cosmos_batch.cli.errors import explain
 from cosmos_batch.cli.runs.inputs import WrongInputs
 from cosmos_batch.console.run_backend import RefusalError
-
-if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
-
-_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 @contextmanager
@@ -31,8 +25,3 @@ def refusals() -> Iterator[None]:
         if explained is None:
             raise
         raise RefusalError(explained) from error
-
-
-def is_gone(error: "ClientError") -> bool:
-    """Return whether S3 answers that an object is not there, or that this person may not read it."""
-    return error.response["Error"]["Code"] in _GONE

@@ -7,10 +7,11 @@ from threading import Event
 from typing import Any
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
-from cosmos_batch.cli.console.refusals import is_gone, refusals
+from cosmos_batch.cli.console.refusals import refusals
 from cosmos_batch.cli.console.run_documents import document_of_line, with_whole_document
 from cosmos_batch.cli.console.s3_media import MediaFinder
 from cosmos_batch.cli.deployment import Deployment
+from cosmos_batch.cli.errors import is_gone
 from cosmos_batch.cli.runs.ordered_threads import in_parallel
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.console.collection import Entry, MediaFile, Progress, Removed

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from cosmos_batch.cli.console.refusals import is_gone, refusals
+from cosmos_batch.cli.console.refusals import refusals
+from cosmos_batch.cli.errors import is_gone
 from cosmos_batch.cli.runs.header_sample import RangeReader
 from cosmos_batch.console.collection import MediaFile
 from cosmos_batch.console.kept_files import KeptFiles

@@ -5,11 +5,10 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
+from cosmos_batch.cli.errors import is_gone
 from cosmos_batch.cli.runs.stored_run import StoredRun
 from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.contract.s3 import parse_uri
-
-_GONE = ("NoSuchKey", "404", "AccessDenied", "403")
 
 
 def made_media(line: ResultLine) -> str | None:
@@ -22,7 +21,7 @@ def download_media(run: StoredRun, uri: str, path: Path) -> bool:
     try:
         run.s3.download_file(*parse_uri(uri), str(path))
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _GONE:
+        if not is_gone(error):
             raise
         return False
     return True
