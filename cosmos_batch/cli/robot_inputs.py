@@ -17,7 +17,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.input_checks import checked_folder
 from cosmos_batch.cli.messages import inform
 from cosmos_batch.contract.counting import counted
-from cosmos_batch.contract.error import nearest_name
+from cosmos_batch.contract.error import suggestion
 
 if TYPE_CHECKING:
     from cosmos_batch.robot_data import DataSet, Episode
@@ -133,10 +133,9 @@ def _actions(
 
     name = options.get("domain_name")
     if name not in DOMAINS:
-        near = nearest_name(name or "", DOMAINS)
         raise WrongCall(
             f"--domain-name: {name} is not known." if name else "--domain-name is missing.",
-            f"{f'Did you mean {near}? ' if near else ''}Name the embodiment of the actions: {', '.join(DOMAINS)}.",
+            f"{suggestion(name or '', DOMAINS)}Name the embodiment of the actions: {', '.join(DOMAINS)}.",
         )
     size = str(options.get("action_chunk_size") or DOMAINS[name].chunk_size)
     if not size.isdecimal():

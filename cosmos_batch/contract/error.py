@@ -71,15 +71,20 @@ class Failure(Exception):  # noqa: N818 - it carries an Error and is none
         return cls(error.code, error.message, error.remedy, error.retryable)
 
 
+def named_deadline(deadline: datetime | None) -> str:
+    """Return the subject of a sentence about the deadline of a request, with the moment if it is known."""
+    moment = "" if deadline is None else f" ({deadline:%Y-%m-%d %H:%M:%S %Z})"
+    return f"The deadline of the request{moment}"
+
+
 def too_late(deadline: datetime | None = None) -> Error:
     """Return the error of a request whose deadline, if it is known, passed before it was done.
 
     It may be retried: `cosmos-batch retry` and a later run ask the same without this deadline.
     """
-    moment = "" if deadline is None else f" ({deadline:%Y-%m-%d %H:%M:%S %Z})"
     return Error(
         code="TimedOut",
-        message=f"The deadline of the request{moment} passed before it was done.",
+        message=f"{named_deadline(deadline)} passed before it was done.",
         remedy="Ask again with a later deadline, or raise maxVCpus so that more workers serve the queue.",
         retryable=True,
     )
@@ -118,6 +123,12 @@ def nearest_name(name: str, known: Collection[str], cutoff: float = _ALIKE_NAMES
     by_letters = {_letters(one): one for one in known}
     near = get_close_matches(_letters(name), by_letters, n=1, cutoff=cutoff)
     return by_letters[near[0]] if near else None
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return a question that begins a remedy, with the known name most like a misspelled one; "" if none is alike."""
+    near = nearest_name(name, known)
+    return f"Did you mean {near}? " if near else ""
 
 
 def _letters(name: str) -> str:

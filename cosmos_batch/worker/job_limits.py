@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, too_late
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, Failure, named_deadline, too_late
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.settings import MAX_RECEIPTS
 from cosmos_batch.engines.errors import CRASH_REMEDY
@@ -37,8 +37,7 @@ def refusal(delivery: Delivery, row: JobRow, environment: WorkerEnvironment) -> 
 
 def server_timed_out(job: Job, reason: str) -> Error:
     """Return the error of a job whose deadline passes while a remote server is busy or away."""
-    deadline = f"{job.deadline:%Y-%m-%d %H:%M:%S %Z}"
-    message = f"The deadline of the request ({deadline}) passed while the job waited for a server: {reason}"
+    message = f"{named_deadline(job.deadline)} passed while the job waited for a server: {reason}"
     return Error(
         code="TimedOut",
         message=message[:MESSAGE_LIMIT],

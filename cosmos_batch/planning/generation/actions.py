@@ -4,7 +4,7 @@ import json
 
 from cosmos_batch.catalogue.generation import DOMAINS, FRAME_LIMIT, FRAME_STEP, Domain, Mode, Resolution
 from cosmos_batch.contract.counting import counted
-from cosmos_batch.contract.error import Failure, nearest_name
+from cosmos_batch.contract.error import Failure, suggestion
 from cosmos_batch.contract.generation.actions import Actions, ActionSettings, checked_actions
 from cosmos_batch.contract.generation.parameters import GenerationParameters
 
@@ -41,9 +41,8 @@ def settle_action(parameters: GenerationParameters, mode: Mode, tier: Resolution
 def _settle_domain(name: str | None) -> tuple[str, Domain]:
     if name is None or name not in DOMAINS:
         problem = "is missing" if name is None else f"{name!r} is not known"
-        near = nearest_name(name or "", DOMAINS)
-        hint = f"Did you mean {near}? " if near else ""
-        raise Failure("InvalidInput", f"domainName: {problem}.", f"{hint}Use one of: {', '.join(DOMAINS)}.")
+        remedy = f"{suggestion(name or '', DOMAINS)}Use one of: {', '.join(DOMAINS)}."
+        raise Failure("InvalidInput", f"domainName: {problem}.", remedy)
     return name, DOMAINS[name]
 
 
