@@ -108,7 +108,6 @@ class StaticExport:
         (target / "data" / "rows.js").write_text(f"window.cosmosBatch = {_script_json(data)}\n", encoding="utf-8")
 
     def _state(self, rows: list[Row]) -> State:
-        read = self._view.scan.state()
         failed = sum(row.kind == "error" for row in rows)
         return State(
             title=self.title,
@@ -124,7 +123,7 @@ class StaticExport:
             labels=_facets(label for row in rows for label in row.labels),
             scored=any(row.score is not None for row in rows),
             varied=any(row.variant for row in rows),
-            is_local=read.is_local,
+            is_local=self._view.is_local,
             exported=True,
         )
 

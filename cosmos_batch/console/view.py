@@ -21,6 +21,7 @@ class View:
         self.index = DocumentIndex(Path(self._folder.name) / "index.sqlite", f"{VIEWS}/{name}")
         self.scan = Scan(collection, self.index)
         self.details = Details(collection, self.index)
+        self.is_local = collection.is_local
         self.scan.start()
 
     def chosen(self, selection: ChosenDocuments) -> list[int]:
