@@ -103,8 +103,8 @@ class Backup:
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
             if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
                 answer = self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
-                for error in answer.get("Errors", []):
-                    raise ClientError({"Error": error}, "DeleteObjects")
+                if errors := answer.get("Errors"):
+                    raise ClientError({"Error": errors[0]}, "DeleteObjects")
 
     def _commits(self, model: str) -> list[str]:
         prefixes = RetryBudget().call(lambda: self._list_prefixes(_prefix(model)))

@@ -103,7 +103,6 @@ class PipelineScaler:
         # Nothing is added to an empty queue: a run whose execution has died must not keep workers for ever.
         unfed = unfed_jobs(state_table(self._environment.state_table), pipeline) if queued else 0
         wanted = wanted_by_pipeline(pipeline, breaker, backlog + unfed, len(live), scaling.target_drain_seconds)
-        serving = sum(worker.row.completed > 0 for worker in live)
         if (paused_until := fleet.paused_until) is not None:
             server_answers = any(worker.row.server_answers for worker in live)
             wanted = wanted_in_outage(wanted, len(live), server_answers, paused_until, self._now)
@@ -112,7 +111,7 @@ class PipelineScaler:
         if breaker.refuses and not fleet.live and not may_start(breaker, self._now):
             self._refuse_queue(breaker)
         else:
-            self._adjust(fleet, live, breaker, wanted, serving)
+            self._adjust(fleet, live, breaker, wanted)
         measure(
             pipeline.id,
             {
@@ -166,7 +165,7 @@ class PipelineScaler:
         elif row.surplus_since is None or row.surplus != totals_of(row):
             workers.note_surplus(*totals, since=self._now.isoformat())
 
-    def _adjust(self, fleet: Fleet, live: list[FleetWorker], breaker: PipelineRow, wanted: int, serving: int) -> None:
+    def _adjust(self, fleet: Fleet, live: list[FleetWorker], breaker: PipelineRow, wanted: int) -> None:
         """Start missing workers, replace those that have reached the end of their life, and keep some warm."""
         pipeline, now = self._pipeline, self._now
         young = [worker for worker in live if not worker.is_past_its_life(pipeline.max_life_hours, now)]
@@ -177,6 +176,7 @@ class PipelineScaler:
         within_total = workers_within_total(self._environment, self._pipelines, pipeline, fleet.running, wanted)
         if within_total is not None:
             room = min(room, within_total)
+        serving = sum(worker.row.completed > 0 for worker in live)
         missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room, STARTS_AT_ONCE))
         fleet.start(missing)
         ready = sum(worker.row.state == "READY" for worker in young)
