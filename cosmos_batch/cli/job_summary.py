@@ -24,7 +24,7 @@ _STATES_OF_WORKERS: dict[WorkerState, str] = {
     "READY": "waiting in the queue",
     "DRAINING": "waiting for the next worker",
 }
-# What a request asks for, and how: the fields of a request that `status` shows beside pipeline and input.
+# The fields of a request that `status` shows beside its pipeline and input: the prompt and the options.
 _QUESTION = ("prompt", "promptUri", "systemPrompt", "parameters", "generation", "requestFile", "metadata", "deadline")
 # States of jobs without a row: those that are not planned yet, and those that were refused.
 _STATE_OF_EXECUTION = {"RUNNING": "PLANNED", "ABORTED": "CANCELLED", "TIMED_OUT": "FAILED"}

@@ -18,9 +18,9 @@ from infra.constructs.permissions import allow, shard_answers, shard_delays
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
 
 FEW_ATTEMPTS = 6
-# So often SQS is tried before the job is planned again, which also finds out whether its deadline has passed: for eight
-# and a half minutes at most, less than VAMS waits after the deadline (`MARGIN_SECONDS`). Each round adds about 35
-# events to the execution's history, which ends at 25,000.
+# The number of times that a message is sent to SQS before its job is planned again, which also finds out whether the
+# deadline has passed. These take eight and a half minutes at most, which is less than VAMS waits after the deadline
+# (`MARGIN_SECONDS`). Each round adds about 35 events to the execution's history, which ends at 25,000.
 SQS_ATTEMPTS = 8
 LONGEST_PAUSE = Duration.minutes(5)
 # The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile

@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "changing.md").read_text(encoding="utf-8")
 EXAMPLE = json.loads((ROOT / "examples" / "reason-only.json").read_text(encoding="utf-8"))
 ROWS = re.findall(r"^\| `(app\.[\w.]+)` \| `(.+?)` \| (`--all`|backwards) \|", PAGE, re.MULTILINE)
 BACKWARDS = re.findall(r"^npx cdk deploy (?:--exclusively (\S+)|(--all))$", PAGE, re.MULTILINE)
-# What is deployed before a change, if it is of a pipeline that the example lacks.
+# The configuration that is deployed before a change, where the example lacks the pipeline that is changed.
 BEFORE: dict[str, dict[str, Any]] = {
     "app.pipelines.useNvidiaCosmos3.modelsOmni.nano16B.engine": {
         "app.pipelines.useNvidiaCosmos3.enabled": True,

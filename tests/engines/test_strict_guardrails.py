@@ -1,4 +1,4 @@
-"""What the failure of a guardrail tells, on stand-ins; `tests/omni` has the real package."""
+"""A guardrail that fails names the cause and quotes no prompt: on stand-ins; `tests/omni` has the real package."""
 
 import traceback
 

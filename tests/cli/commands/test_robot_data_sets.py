@@ -147,7 +147,7 @@ def test_a_generation_from_an_episode_is_made_again_from_its_document(
     name: str, start: str, made_here: None, stepfunctions: FakeStepFunctions, fetched: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    """What was cut is removed when the command ends: it lies beside the document too."""
+    """The clip that is cut from an episode is removed when the command ends, so a copy is saved beside the document."""
     chosen = ["--episode", "1", "--camera", FRONT, "--episode-start", start, "--action-chunk-size", "8"]
     assert main(["generate", name, *chosen, *DRIVE[:-1], "--output", f"{tmp_path}/made/"]) == 0
     [document] = (tmp_path / "made").glob(f"*{FRONT}.json" if name == "v30" or start != "0" else "episode_000001.json")

@@ -1,4 +1,4 @@
-"""What the console answers once AWS refuses the person's credentials."""
+"""Once AWS refuses the person's credentials, each view of the console says so, and how to sign in again."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,10 @@
-"""What a person does with a run, in the browser."""
+"""A person retries, selects and compares in the browser, and nothing starts without being confirmed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
@@ -31,14 +34,21 @@ def put_ended_run(deployment: Deployment, run: str) -> None:
     deployment.runs.end(run, deployment.execution_arn(run), "SUCCEEDED", None)
 
 
+@contextmanager
+def page_of(deployment: Deployment, run: str, complaints: list[str]) -> Iterator[Page]:
+    """Open the console's page of a run in the browser, or that of all runs. It adds what Chromium complains of."""
+    console = console_of_runs(RunDeployments(deployment), run)
+    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+        yield page
+
+
 @needs_chromium
 def test_nothing_is_retried_before_a_person_has_seen_how_much_it_is(
     deployment: Deployment, stepfunctions: FakeStepFunctions
 ) -> None:
     put_ended_run(deployment, "monday")
     complaints: list[str] = []
-    console = console_of_runs(RunDeployments(deployment), "monday")
-    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+    with page_of(deployment, "monday", complaints) as page:
         expect(page.locator("a.row")).to_have_count(3)
         dialog = page.get_by_role("dialog")
         page.get_by_role("button", name="Retry what failed").click()
@@ -72,8 +82,7 @@ def test_a_selection_of_all_but_one_is_kept_while_an_item_is_open(
 ) -> None:
     put_ended_run(deployment, "monday")
     complaints: list[str] = []
-    console = console_of_runs(RunDeployments(deployment), "monday")
-    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+    with page_of(deployment, "monday", complaints) as page:
         page.get_by_role("button", name="Select all").click()
         expect(page.get_by_text("3 selected")).to_be_visible()
         page.get_by_label("Select third").uncheck()
@@ -101,8 +110,7 @@ def test_the_page_says_that_runs_with_several_items_about_one_file_are_compared_
         put_run(deployment.clients("s3"), run, [lines])
         put_row(deployment, run, items=2)
     complaints: list[str] = []
-    console = console_of_runs(RunDeployments(deployment), "")
-    with console, serving(console) as url, chromium() as browser, watched(browser, url, complaints) as page:
+    with page_of(deployment, "", complaints) as page:
         page.get_by_role("heading", name="Runs").wait_for()
         page.evaluate("location.hash = '#/compare/monday/tuesday'")
         expect(page.get_by_role("status").filter(has_text="agree")).to_have_text("100.0 % agree. 2 same")
@@ -111,15 +119,14 @@ def test_the_page_says_that_runs_with_several_items_about_one_file_are_compared_
         keys.click()
         page.locator("[data-value='input']").click()
         expect(page.get_by_text("Several items of a run are about s3://assets/clip.mp4.")).to_be_visible()
-    # That the files are ambiguous is refused, which Chromium names as an error.
+    # A comparison by files is refused where several items are about one file, which Chromium names as an error.
     assert not [complaint for complaint in complaints if "409" not in complaint]
 
 
 @needs_chromium
 def test_a_budget_that_is_not_above_zero_is_refused(deployment: Deployment, stepfunctions: FakeStepFunctions) -> None:
     put_ended_run(deployment, "monday")
-    console = console_of_runs(RunDeployments(deployment), "monday")
-    with console, serving(console) as url, chromium() as browser, watched(browser, url, []) as page:
+    with page_of(deployment, "monday", []) as page:
         page.get_by_role("button", name="Retry what failed").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Budget in dollars").fill("0")
@@ -134,8 +141,7 @@ def test_a_budget_that_is_not_above_zero_is_refused(deployment: Deployment, step
 
 @needs_chromium
 def test_the_form_of_another_pipeline_shows_no_parameters_of_the_one_before(deployment: Deployment) -> None:
-    console = console_of_runs(RunDeployments(deployment), "")
-    with console, serving(console) as url, chromium() as browser, watched(browser, url, []) as page:
+    with page_of(deployment, "", []) as page:
         page.get_by_role("link", name="New run").click()
         page.get_by_role("button", name="Parameters").click()
         page.get_by_label("temperature").fill("0.5")

@@ -28,13 +28,19 @@ def test_an_item_that_joined_a_job_that_was_never_sent_is_sent(
     assert len(sent_ids(bench)) == 1
 
 
-def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(
-    bench: RunFixture, stalled: None
-) -> None:
+def job_of_two_runs(bench: RunFixture) -> str:
+    """Feed one item to two runs, and return the id of the job for which both wait."""
     items = bench.items("a")
     bench.started(items)
     bench.started_by_another(items)
     [job] = sent_ids(bench)
+    return job
+
+
+def test_a_message_that_was_lost_after_an_item_had_joined_is_sent_by_the_sweep(
+    bench: RunFixture, stalled: None
+) -> None:
+    job = job_of_two_runs(bench)
     bench.jobs.unsent(job)
     run_sweep(bench)
     assert sent_ids(bench) == [job, job]
@@ -46,10 +52,7 @@ def test_a_message_that_sqs_deletes_before_the_later_deadline_of_another_run_is_
     bench: RunFixture, stalled: None
 ) -> None:
     """A run that joins a job may give it more time than SQS keeps the message that was sent for the first run."""
-    items = bench.items("a")
-    bench.started(items)
-    bench.started_by_another(items)
-    [job] = sent_ids(bench)
+    job = job_of_two_runs(bench)
     table, now = bench.cloud.table, datetime.now(UTC)
     later = (now + timedelta(days=8)).isoformat()
     then = {"sent": (now - MESSAGE_LIFE + timedelta(minutes=10)).isoformat(), "later": later}

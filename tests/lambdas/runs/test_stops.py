@@ -6,7 +6,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.result import Result
-from cosmos_batch.contract.runs import ITEM_CANCELLED
+from cosmos_batch.contract.runs import ITEM_CANCELLED, ShardRef
 from cosmos_batch.state import RunFeeding, Runs, count_item
 from infra.constructs.function_errors import PASSING
 from lambdas.clients import Throttled
@@ -144,6 +144,14 @@ def test_a_cancelled_run_that_is_resumed_while_it_is_finished_twice_loses_no_sha
     assert (summary["state"], summary["succeeded"]) == ("SUCCEEDED", 2)
 
 
+def end_after_the_last_answer(bench: RunFixture, ref: ShardRef, execution: str) -> str:
+    """Answer the job that was sent last, let an execution end the run, and return the run's state."""
+    bench.answer(sent_ids(bench)[-1])
+    bench.collect(ref)
+    state: str = bench.finish(execution)["summary"]["state"]
+    return state
+
+
 def test_items_that_were_dropped_without_a_collect_are_asked_when_the_run_is_resumed_once_more(
     bench: RunFixture,
 ) -> None:
@@ -163,9 +171,7 @@ def test_items_that_were_dropped_without_a_collect_are_asked_when_the_run_is_res
     assert summary["reason"].startswith("1 of its items were cancelled before it went on")
     bench.prepare(execution="e3")
     bench.feed(ref, token="once more", execution="e3")
-    bench.answer(sent_ids(bench)[-1])
-    bench.collect(ref)
-    assert bench.finish("e3")["summary"]["state"] == "SUCCEEDED"
+    assert end_after_the_last_answer(bench, ref, "e3") == "SUCCEEDED"
 
 
 def test_an_execution_that_is_started_while_a_cancelled_run_ends_waits_and_goes_on_with_it_then(
@@ -182,9 +188,7 @@ def test_an_execution_that_is_started_while_a_cancelled_run_ends_waits_and_goes_
     assert bench.finish()["summary"]["state"] == "CANCELLED"
     assert bench.prepare(execution="e2")["pipelines"]
     bench.feed(ref, token="again", execution="e2")
-    bench.answer(sent_ids(bench)[-1])
-    bench.collect(ref)
-    assert bench.finish("e2")["summary"]["state"] == "SUCCEEDED"
+    assert end_after_the_last_answer(bench, ref, "e2") == "SUCCEEDED"
 
 
 def test_a_run_that_is_cancelled_between_two_calls_for_its_execution_is_ended_by_that_execution(
