@@ -7,12 +7,15 @@ work.
 `GET /health` answers as soon as the model is loaded: `steps` is how many steps were made since then, `folder` names the
 work that was started last, and `done` is how many steps were made for it. `POST /work` takes a JSON object and answers
 with the result of the first process, or with `{"error": {"message"}}`: status 400 if the model refuses the request, 403
-if a guardrail does (`{"error": {"blocked"}}`), 500 if the work failed. Any other exception ends the group, and the
-worker that started it starts it again.
+if a guardrail does (`{"error": {"blocked"}}`), 500 if the work failed. The work of a cancelled job goes on while the
+worker removes the job's folder; if it fails then, the group serves the next job. Any other exception ends the group,
+and the worker that started it starts it again.
 """
 
+import ctypes
 import json
 import queue
+import signal
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -20,8 +23,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, Protocol
 
+_ABANDONED = "The folder of the job is gone, as after a job that was cancelled."
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 _LONGEST_WAIT = timedelta(days=30)  # no worker lives so long, so that no wait between two jobs ends by it
 
 Body = dict[str, Any]
@@ -69,6 +75,20 @@ class PendingWork:
     body: Body
     answer: "Future[Body]" = field(default_factory=Future)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Return whether the job's folder, in which that of the work lies, was removed, as after a cancelled job."""
+        return not Path(self.body["folder"]).parent.is_dir()
+
+
+def end_with_torchrun() -> None:
+    """Have the kernel kill this process as soon as torchrun's own process ends.
+
+    torchrun starts each process in a session of its own (`SubprocessHandler` of torch.distributed.elastic). So if
+    torchrun is killed, nothing else ends them, and they keep the GPUs' memory from the next group.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 def serve(model: GroupModel, socket: str, is_first: bool) -> None:
     """Serve the group's model at a Unix socket until the process is killed."""
@@ -84,6 +104,10 @@ def serve(model: GroupModel, socket: str, is_first: bool) -> None:
                 pending.answer.set_result(model.work(pending.body) or {})
             except (Blocked, WorkFailed) as error:
                 pending.answer.set_exception(error)
+            except OSError:
+                if not pending.is_abandoned:
+                    raise
+                pending.answer.set_exception(WorkFailed(_ABANDONED))
     while True:
         try:
             model.work(_broadcast(group, None))
@@ -115,6 +139,9 @@ def _accepted(arrived: "queue.Queue[PendingWork]", model: GroupModel) -> Iterato
     """Yield the requests that the model accepts, and answer the others with the error."""
     while True:
         pending = arrived.get()
+        if pending.is_abandoned:
+            pending.answer.set_exception(WorkFailed(_ABANDONED))
+            continue
         try:
             model.check(pending.body)
         except (ValueError, Blocked, WorkFailed) as error:  # pydantic's errors are ValueErrors

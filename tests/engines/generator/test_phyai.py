@@ -1,6 +1,8 @@
 """The engine `phyai`: our driver in a real torchrun group of two, on a stand-in for PhyAI."""
 
+import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.generator.phyai.driver import FLOW_SHIFT
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
+from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import GuardrailEngine, ParallelEngine, StepReportingEngine
 from cosmos_batch.media.writing import write_image
 from tests.engines.conftest import make_job
@@ -29,6 +32,12 @@ NO_TEMPLATES = {"useResolutionTemplate": False, "useDurationTemplate": False}
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhyaiEngine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSMOS_STANDIN_STEP_SECONDS", "0.02")
+        yield from group(tmp_path_factory)
+
+
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhyaiEngine]:
     with loaded(PhyaiEngine(), checkpoint_in(tmp_path_factory.mktemp("Cosmos3-Nano")), STANDIN) as engine:
         yield engine
 
@@ -100,6 +109,32 @@ def test_group_restarts_after_one_of_its_processes_died(make: Make, tmp_path: Pa
         make({"mode": "t2v", **SMALL, **FEW, **NO_TEMPLATES}, prompt="word " * 13)
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9
+
+
+def test_a_cancelled_job_whose_folder_is_removed_leaves_the_group_to_the_next(
+    make: Make, engine: PhyaiEngine, tmp_path: Path
+) -> None:
+    """The group works on a cancelled job to its end, which finds no folder to write into."""
+
+    async def cancel_two() -> None:
+        engine._turn = asyncio.Lock()
+        for name, steps in (("begun", 100), ("waiting", 2)):
+            (folder := tmp_path / name).mkdir()
+            generation = settled({"mode": "t2v", **SMALL, **FEW, "steps": steps}, guardrails=False)
+            job = asyncio.ensure_future(engine.generate(generation, GenerationFiles(None, {}), folder, name))
+            while name == "begun" and not engine.steps(name):
+                await asyncio.sleep(0.05)
+            await asyncio.wait([job], timeout=0.2)
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+            shutil.rmtree(folder)
+
+    assert engine._served is not None
+    server = engine._served._server
+    asyncio.run(cancel_two())
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9 and engine._served._server is server, "the group was not started again"
 
 
 def test_unsupported_generations_are_refused_before_any_work(make: Make, picture: Path, clip: Path) -> None:

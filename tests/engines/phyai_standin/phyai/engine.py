@@ -1,11 +1,13 @@
 """A stand-in for PhyAI on machines without a GPU: the part that our driver uses, with PhyAI's names.
 
 Every process must take part in each step. The video is a band that moves over the last input frame. Of a prompt only
-its number of tokens matters: 15 kill the last process. The variable `COSMOS_STANDIN_REFUSES` makes the load fail.
+its number of tokens matters: 15 kill the last process. The variable `COSMOS_STANDIN_REFUSES` makes the load fail, and
+`COSMOS_STANDIN_STEP_SECONDS` is how long a step takes.
 """
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +62,7 @@ def denoised(runner: Runner, request: Any, seen: Any) -> torch.Tensor:
     for step in range(request.num_inference_steps):
         for branch in ("cond", "uncond"):
             runner.forward(branch, step)
+        time.sleep(float(os.environ.get("COSMOS_STANDIN_STEP_SECONDS", "0")))
         if torch.distributed.is_initialized():
             torch.distributed.all_reduce(torch.ones(1))
     latent_frames, height, width = request.video_shape
