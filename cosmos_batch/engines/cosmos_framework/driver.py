@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.engines.strict_guardrails import GuardrailFailed, make_strict
-from cosmos_batch.engines.torchrun.driver import Blocked, Body, WorkFailed, serve
+from cosmos_batch.engines.torchrun.driver import Blocked, Body, WorkFailed, end_with_torchrun, serve
 
 VAE = "COSMOS_WAN_VAE"  # variable with the path of Wan2.2_VAE.pth, which no checkpoint has; unset: download it
 _SOUND = "sound_tokenizer"
@@ -21,6 +21,7 @@ _BLOCKED = {"Guardrail blocked prompt": "prompt", "Guardrail blocked video": "ou
 
 def main() -> None:
     """Load the model, then serve until killed."""
+    end_with_torchrun()
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--socket", required=True)

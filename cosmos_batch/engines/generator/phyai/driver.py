@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.engines.torchrun.driver import Body, serve
+from cosmos_batch.engines.torchrun.driver import Body, end_with_torchrun, serve
 
 FLOW_SHIFT = 10.0
 _SOUND_LATENTS = 25.0  # per second
@@ -20,6 +20,7 @@ _SOUND_LATENTS = 25.0  # per second
 
 def main() -> None:
     """Load the model, then serve requests until the process is killed."""
+    end_with_torchrun()
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--socket", required=True)

@@ -1,0 +1,29 @@
+"""The check of an engine's restarts, on a group of processes with a stand-in for PhyAI."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.generator_jobs import TINY
+from benchmarks.generator_restarts import Restarts
+from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
+from tests.support.torchrun_generators import checkpoint_in, loaded
+
+STANDIN = Path(__file__).parent / "engines" / "phyai_standin"
+
+
+@pytest.mark.slow  # each death of a process takes a start of the group
+def test_each_process_is_killed_while_a_job_runs_and_the_next_job_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COSMOS_STANDIN_STEP_SECONDS", "0.5")
+    (checkpoint := tmp_path / "Cosmos3-Nano").mkdir()
+    with loaded(PhyaiEngine(), checkpoint_in(checkpoint), STANDIN) as engine:
+        found = asyncio.run(Restarts(engine, replace(TINY, steps=6), "64x48", tmp_path).measure())
+    assert found["job"] > 3 and found["jobAfterCancelled"] > 3
+    programs = [kill["command"].split(" -m ")[1] for kill in found["kills"]]
+    assert programs[0].startswith("torch.distributed.run") and len(programs) == 3
+    assert all("torch.distributed" not in program for program in programs[1:])
+    assert all(0 <= kill["jobDied"] < kill["nextAnswer"] for kill in found["kills"][1:])
