@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.catalogue.formats import Medium
+from cosmos_batch.catalogue.generation import Size, tier_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
@@ -46,13 +47,29 @@ NANO = GeneratorWorkload(
 )
 
 
+_ROBOT: dict[str, Any] = {"domain_name": "bridge_orig_lerobot"}
+_ROBOT_ACTIONS = [[0.1] * 10] * 16  # as many as the domain was trained with
+
 KINDS: dict[str, dict[str, Any]] = {
     "t2v": {"mode": "t2v"},
     "t2i": {"mode": "t2i"},
     "i2v": {"mode": "i2v"},
+    "v2v": {"mode": "v2v"},
     "sound": {"mode": "t2v", "sound": True},
+    "forward_dynamics": {"mode": "forward_dynamics", "action": _ROBOT_ACTIONS, **_ROBOT},
+    "inverse_dynamics": {"mode": "inverse_dynamics", **_ROBOT},
+    "policy": {"mode": "policy", **_ROBOT},
 }
-"""Kinds of jobs, with the parameters of their requests."""
+"""Kinds of jobs, with the parameters of their requests. Those of a robot have 17 frames, whatever the workload has."""
+
+MEDIA: dict[str, Medium] = {
+    "i2v": "image",
+    "v2v": "video",
+    "forward_dynamics": "image",
+    "inverse_dynamics": "video",
+    "policy": "image",
+}
+"""What a job of a kind starts from, if it starts from a file."""
 
 
 def words(workload: GeneratorWorkload, which: str = "so") -> str:
@@ -62,22 +79,28 @@ def words(workload: GeneratorWorkload, which: str = "so") -> str:
 
 def generation_for(workload: GeneratorWorkload, size: str, kind: str = "t2v") -> Generation:
     """Return the generation of a kind of `KINDS` as the plan function settles it."""
-    width, height = (int(one) for one in size.split("x"))
+    width, height = sides(size)
     parameters = {
         **KINDS[kind],
         "negative_prompt": words(workload, "not"),
-        "width": width,
-        "height": height,
-        "num_frames": workload.frames,
-        "fps": 24,
         "steps": workload.steps,
         "guidance_scale": workload.guidance,
         "seed": workload.seed,
     }
-    if parameters["mode"] == "t2i":
-        del parameters["num_frames"], parameters["fps"]
+    if "domain_name" in parameters:
+        parameters["resolution"] = tier_of(Size(width, height))
+    else:
+        parameters |= {"width": width, "height": height}
+        if kind != "t2i":
+            parameters |= {"num_frames": workload.frames, "fps": 24}
     pipeline = pipeline_named(PIPELINE)
     assert pipeline is not None
-    medium: Medium | None = "image" if parameters["mode"] == "i2v" else None
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
-    return settle(read_generation_parameters(parameters), words(workload), pipeline, medium, JOB_ID, serving)
+    request = read_generation_parameters(parameters)
+    return settle(request, words(workload), pipeline, MEDIA.get(kind), JOB_ID, serving)
+
+
+def sides(size: str) -> tuple[int, int]:
+    """Return width and height of a size that is written as WIDTHxHEIGHT."""
+    width, height = (int(side) for side in size.split("x"))
+    return width, height

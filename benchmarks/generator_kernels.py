@@ -1,6 +1,6 @@
 """Profile of videos made by vLLM-Omni as it ships: the GPU's seconds by kind of kernel, and those in which it waits.
 
-    python -m benchmarks.generator_kernels [--shape tiny|nano] [--sizes WxH,...] [--modes plain,fp8]
+    python -m benchmarks.generator_kernels [--shape tiny|nano] [--sizes WxH,...] [--modes plain,fp8] [--steps N]
                                            [--work FOLDER] [--into FILE]
 
 Of each size it makes a video that is not counted, one without the profiler, and one with it. The profiler is PyTorch's,
@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,14 +26,11 @@ import httpx2
 from benchmarks import true_generator
 from benchmarks.generator_jobs import NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.generator_modes import MODES, more_options
-from benchmarks.generator_profile import kernel_kind
+from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
-
-_ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's events
-_LONGEST = 40  # kernels that are kept by name
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -41,6 +39,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
     parser.add_argument("--sizes", help="separated by commas; those of the shape by default")
     parser.add_argument("--modes", default="plain")
+    parser.add_argument("--steps", type=int, help="those of the shape's videos by default; all take the same time")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-kernels-SHAPE.json by default")
     return parser.parse_args(arguments)
@@ -50,6 +49,7 @@ def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
+    workload = replace(workload, steps=options.steps or workload.steps)
     sizes = options.sizes.split(",") if options.sizes else list(workload.sizes)
     into = options.into or FOLDER / f"generator-kernels-{options.shape}.json"
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
@@ -69,9 +69,7 @@ def measure(model: Path, mode: str, workload: GeneratorWorkload, sizes: list[str
     engine.guardrails = False
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=work) as traces:
-        profiler = {"profiler": "torch", "torch_profiler_dir": traces, "torch_profiler_use_gzip": False}
-        profiler |= {"torch_profiler_with_stack": False}
-        with more_options([*MODES[mode].options, "--profiler-config", json.dumps(profiler)]):
+        with more_options([*MODES[mode].options, *profiler_options(Path(traces))]):
             engine.load(model)
         try:
             for size in sizes:
@@ -80,27 +78,11 @@ def measure(model: Path, mode: str, workload: GeneratorWorkload, sizes: list[str
                 asyncio.run(engine._served.request(lambda connection: _post(connection, "/start_profile")))
                 with_profiler = _seconds(engine, workload, size, work)
                 asyncio.run(engine._served.request(lambda connection: _post(connection, "/stop_profile")))
-                trace = max(Path(traces).rglob("trace_rank0.json"), key=lambda path: path.stat().st_mtime)
-                figures[size] = {"generate": plain, "generateWithProfiler": with_profiler, **kernel_seconds(trace)}
+                found = kernel_seconds(newest_trace(Path(traces), "trace_rank0.json"))
+                figures[size] = {"generate": plain, "generateWithProfiler": with_profiler, **found}
         finally:
             engine.close()
     return figures
-
-
-def kernel_seconds(trace: Path) -> dict[str, Any]:
-    """Return the GPU's seconds in a trace of PyTorch's profiler: by kind of kernel, and of the longest ones by name."""
-    by_name: dict[str, float] = {}
-    for event in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]:
-        if event.get("cat") in _ON_GPU:
-            by_name[event["name"]] = by_name.get(event["name"], 0.0) + event["dur"] / 1e6
-    by_kind: dict[str, float] = {}
-    for name, seconds in by_name.items():
-        by_kind[kernel_kind(name)] = by_kind.get(kernel_kind(name), 0.0) + seconds
-    longest = sorted(by_name.items(), key=lambda item: -item[1])[:_LONGEST]
-    return {
-        "kinds": {kind: round(seconds, 3) for kind, seconds in by_kind.items()},
-        "longest": {name: round(seconds, 4) for name, seconds in longest},
-    }
 
 
 def _seconds(engine: Any, workload: GeneratorWorkload, size: str, work: Path) -> float:

@@ -1,15 +1,18 @@
-"""Benchmark of vLLM-Omni as it ships and in modes that are faster and change the result, on one GPU.
+"""Benchmark of a generator's engine as it ships and, of vLLM-Omni, in modes that are faster and change the result.
 
-    python -m benchmarks.generator_modes [--shape tiny|nano] [--modes plain,static,seaCache,fp8,both]
+    python -m benchmarks.generator_modes [--engine vllm-omni] [--shape tiny|nano]
+                                         [--modes plain,static,seaCache,fp8,both]
                                          [--jobs KIND:WxH,...] [--first KIND:WxH,...] [--pauses N]
                                          [--work FOLDER] [--into FILE]
 
-It runs with the lock of containers/omni: on one GPU with `--shape nano`, and on a CPU with the environment of `make
-test-omni` and the modes `plain` and `seaCache`. The modes `tp2`, `cfg2` and `cfg2Hsdp` need two GPUs. Each mode has a
-server of its own, which is loaded once. Its figures are written as soon as they are known.
+It runs with the lock of the engine's image: on one GPU with `--shape nano`, and on a CPU with the environment of `make
+test-omni` and the modes `plain` and `seaCache`. The modes `tp2`, `cfg2` and `cfg2Hsdp` need two GPUs. Other engines
+than vLLM-Omni have the modes `plain`, `tp2` and `cfg2`. Each mode has a server of its own, which is loaded once. Its
+figures are written as soon as they are known.
 
-It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `sound` a video with sound. Jobs of
-`--first` are made once more before, which is not counted: the first one of a size is slower. A whole job is its
+It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `v2v` one that continues a video,
+`sound` a video with sound, and those of a robot's actions. Jobs of `--first` are made once more before, which is not
+counted: the first one of a size is slower. A whole job is its
 generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
 grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the first GPU, as
 `nvidia-smi` reports them. `--pauses` runs so many videos of the first job's size, two at a time, and takes the pauses
@@ -43,7 +46,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks import true_generator
-from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator_jobs import KINDS, MEDIA, NANO, TINY, GeneratorWorkload, generation_for, sides
 from benchmarks.generator_pause import pauses_between_jobs
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
@@ -55,6 +58,7 @@ from cosmos_batch.media import exact_rate, write_video
 
 FP8 = ("--diffusion-quantization-config", '{"method": "fp8", "activation_scheme": "dynamic"}')
 SAMPLING_SECONDS = 0.2
+_OMNI = "vllm-omni"
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,16 @@ MODES = {
     "cfg2": ServerMode(plan=ParallelPlan(cfg=2)),
     "cfg2Hsdp": ServerMode(plan=ParallelPlan(cfg=2), options=("--use-hsdp", "--hsdp-shard-size", "2")),
 }
+OF_EVERY_ENGINE = ("plain", "tp2", "cfg2")
 ON_ONE_GPU = ("plain", "static", "seaCache", "fp8", "both")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generator_modes", description=__doc__)
+    parser.add_argument("--engine", default=_OMNI)
     parser.add_argument("--shape", choices=("tiny", "nano"), default="tiny")
-    parser.add_argument("--modes", default=",".join(ON_ONE_GPU))
+    parser.add_argument("--modes", type=_modes, default=[*ON_ONE_GPU])
     parser.add_argument(
         "--jobs",
         type=_jobs,
@@ -95,7 +101,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pauses", type=int, default=0)
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-modes-SHAPE.json by default")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.engine != _OMNI and (strange := set(options.modes) - set(OF_EVERY_ENGINE)):
+        parser.error(f"{options.engine} has no mode {' or '.join(sorted(strange))}.")
+    return options
+
+
+def _modes(text: str) -> list[str]:
+    """Return the modes that an option names."""
+    modes = text.split(",")
+    if not set(modes) <= MODES.keys():
+        raise argparse.ArgumentTypeError(f"Modes are {', '.join(MODES)}.")
+    return modes
 
 
 def _jobs(text: str) -> list[tuple[str, str]]:
@@ -111,14 +128,15 @@ def main() -> None:
     options = parse(sys.argv[1:])
     workload = NANO if options.shape == "nano" else TINY
     jobs = options.jobs or [("t2v", size) for size in workload.memory_sizes]
-    into = options.into or FOLDER / f"generator-modes-{options.shape}.json"
+    name = "modes" if options.engine == _OMNI else options.engine
+    into = options.into or FOLDER / f"generator-{name}-{options.shape}.json"
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
     results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")
         results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for _, size in jobs}
-        for mode in options.modes.split(","):
+        for mode in options.modes:
             measured = measure(model, MODES[mode], workload, jobs, options, work)
             results["engine"] = measured.pop("engine")
             results["modes"][mode] = measured
@@ -135,7 +153,7 @@ def measure(
     work: Path,
 ) -> dict[str, Any]:
     """Start a server in a mode, and return the figures of each job."""
-    engine: Any = create_engine("vllm-omni")
+    engine: Any = create_engine(options.engine)
     engine.guardrails, engine.lossy, engine.plan = False, ("seaCache",) if mode.sea_cache else (), mode.plan
     began = time.monotonic()
     with more_options(mode.options):
@@ -158,33 +176,42 @@ def _job_figures(
     job = generation_for(workload, size, kind)
     for _ in range(1 + first):
         with tempfile.TemporaryDirectory(dir=work) as folder, _GpuMemory() as memory:
-            files = GenerationFiles(_picture(size, Path(folder)) if job.mode == "i2v" else None, {})
+            files = GenerationFiles(_first_file(kind, size, workload.frames, Path(folder)), {})
             output = asyncio.run(engine.generate(job, files, Path(folder)))
     return {"seconds": output.timings, "peakMiB": memory.peak}
 
 
-def _picture(size: str, folder: Path) -> Path:
-    """Write a picture of the size from which a video begins."""
-    width, height = (int(side) for side in size.split("x"))
-    path = folder / "first.png"
-    Image.linear_gradient("L").resize((width, height)).convert("RGB").save(path)
-    return path
+def _first_file(kind: str, size: str, frames: int, folder: Path) -> Path | None:
+    """Write the file from which a job of a kind starts; None if it starts from none."""
+    medium = MEDIA.get(kind)
+    if medium == "image":
+        Image.linear_gradient("L").resize(sides(size)).convert("RGB").save(path := folder / "first.png")
+        return path
+    if medium == "video":
+        write_video(path := folder / "first.mp4", _drawn(size, frames), exact_rate(24))
+        return path
+    return None
 
 
 def encoding_seconds(size: str, frames: int, work: Path) -> float:
     """Return how long the worker takes to encode a smooth clip that moves, with a little grain."""
-    width, height = (int(side) for side in size.split("x"))
-    rows, columns = np.mgrid[0:height, 0:width]
-    grain = np.random.default_rng(0).integers(0, 6, (height, width, 1), np.uint8)
-    pictures = [
-        np.stack([(rows + number) % 200, (columns + 2 * number) % 200, (rows + columns) // 8 % 200], 2).astype(np.uint8)
-        + grain
-        for number in range(frames)
-    ]
+    pictures = _drawn(size, frames)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         began = time.monotonic()
         write_video(Path(folder) / "clip.mp4", pictures, exact_rate(24))
         return round(time.monotonic() - began, 3)
+
+
+def _drawn(size: str, frames: int) -> list[np.ndarray]:
+    """Return the pictures of a smooth clip that moves, with a little grain: RGB, uint8, [H, W, 3]."""
+    width, height = sides(size)
+    rows, columns = np.mgrid[0:height, 0:width]
+    grain = np.random.default_rng(0).integers(0, 6, (height, width, 1), np.uint8)
+    return [
+        np.stack([(rows + number) % 200, (columns + 2 * number) % 200, (rows + columns) // 8 % 200], 2).astype(np.uint8)
+        + grain
+        for number in range(frames)
+    ]
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.kernel_trace import kernel_kind
+
 
 @dataclass
 class Profile:
@@ -52,16 +54,6 @@ class Profile:
         return timed
 
 
-_KERNELS = {
-    "attention": ("sdpa", "flash", "fmha", "attention"),
-    "convolutions": ("conv", "fprop"),
-    "products": ("gemm", "nvjet", "cublas", "cutlass"),
-    "compiled": ("triton",),
-    "copies": ("memcpy", "memset"),
-}
-"""What a name of a kernel holds, by the kind that it makes it; the first that fits."""
-
-
 def kernels(run: Callable[[], Any]) -> dict[str, float]:
     """Return the GPU seconds by kind of kernel; empty without a GPU."""
     import torch
@@ -76,12 +68,6 @@ def kernels(run: Callable[[], Any]) -> dict[str, float]:
         kind = kernel_kind(one.key)
         totals[kind] = totals.get(kind, 0.0) + one.self_device_time_total / 1e6
     return {kind: round(seconds, 3) for kind, seconds in totals.items() if seconds}
-
-
-def kernel_kind(kernel: str) -> str:
-    """Return the kind of a kernel by its name: one of `_KERNELS`, or `other`."""
-    name = kernel.lower()
-    return next((kind for kind, parts in _KERNELS.items() if any(part in name for part in parts)), "other")
 
 
 def _events() -> tuple[Any, Any]:

@@ -1,11 +1,12 @@
 """Benchmark of the reasoner's media path on a GPU: ready patches against vLLM's own processor, in one server.
 
     python -m benchmarks.reasoner_gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
-        [--large 48] [--profile] [-- --quantization fp8]
+        [--large 48] [--profile] [--kernels 128] [-- --quantization fp8]
 
-What stands after `--` is added to the options of `vllm serve`. Results are written after each step. A second session
-of the same name and folder starts with the compiled code of the first. The answers of a session with another name are
-compared with those of `bf16` in the same file.
+`--profile` samples the Python stacks of the server. `--kernels` has PyTorch's profiler record what the GPU does for so
+many clips, after all that is timed. What stands after `--` is added to the options of `vllm serve`. Results are written
+after each step. A second session of the same name and folder starts with the compiled code of the first. The answers of
+a session with another name are compared with those of `bf16` in the same file.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from unittest import mock
 from benchmarks import reasoner_worker, true_shapes
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.instant_aws import InstantAws
+from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
 from benchmarks.machine import machine
+from benchmarks.processes import children
 from benchmarks.reasoner_clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner_large_clips import make_large_clips
 from benchmarks.resident import drained, serving
@@ -40,6 +43,7 @@ _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts t
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
+_TRACE_SECONDS = 300  # writing a trace takes a minute
 _PRINTED = 500  # characters: greedy answers are long
 _EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
 
@@ -89,6 +93,8 @@ class ReasonerSession:
             if options.profile:
                 with profiled(self._into.parent):
                     self.keep("profiled", await self._pass(aws, clips, "Profiled. "))
+            if options.kernels:
+                await self._record_kernels(engine, aws, clips[: options.kernels], options.work)
 
     def keep_agreement(self) -> None:
         """Compare the answers with those of the exact session, if the same file has them."""
@@ -103,6 +109,15 @@ class ReasonerSession:
         self.keep(f"1080p, {len(cores)} cores", await self._pass(aws, large, "Large. "))
         with on_cores(set(sorted(cores)[:_FEW_CORES])):
             self.keep(f"1080p, {_FEW_CORES} cores", await self._pass(aws, large, "Large, few cores. "))
+
+    async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
+        """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""
+        async with engine._served._server.address.async_client() as connection:
+            (await connection.post("/start_profile")).raise_for_status()
+            recorded = await self._pass(aws, clips, "Kernels. ")
+            (await connection.post("/stop_profile", timeout=_TRACE_SECONDS)).raise_for_status()
+        found = kernel_seconds(newest_trace(traces_in(work), "*rank*.pt.trace.json"))
+        self.keep("kernels", {"clips": len(clips), "seconds": recorded["seconds"], **found})
 
     async def _pass(self, aws: InstantAws, clips: list[Path], prefix: str) -> dict[str, Any]:
         """Send all clips at once, and return the figures of the pass."""
@@ -199,6 +214,11 @@ def _same_tokens(answer: list[Any], other: list[Any]) -> int:
     return next((place for place, (one, two) in enumerate(tokens) if one[0] != two[0]), len(answer))
 
 
+def traces_in(work: Path) -> Path:
+    """Return the folder of the traces of PyTorch's profiler."""
+    return work / "traces"
+
+
 def _linked(clip: Path, at: Path) -> Path:
     at.symlink_to(clip)
     return at
@@ -217,23 +237,6 @@ def _move(cores: set[int]) -> None:
     for process in (os.getpid(), *children(os.getpid())):
         for thread in Path(f"/proc/{process}/task").iterdir():
             os.sched_setaffinity(int(thread.name), cores)
-
-
-def children(process: int) -> list[int]:
-    """Return all processes that descend from one."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found: list[int] = []
-    waiting = [process]
-    while waiting:
-        parent = waiting.pop()
-        own = [child for child, of in parents.items() if of == parent]
-        found, waiting = found + own, waiting + own
-    return found
 
 
 @contextmanager
@@ -270,7 +273,8 @@ def main() -> None:
     session.keep("options", options.for_server)
     engine: Any = VllmEngine()
     engine.caches = caches
-    with _changed(session, options.for_server):
+    profiler = profiler_options(traces_in(options.work)) if options.kernels else []
+    with _changed(session, [*options.for_server, *profiler]):
         asyncio.run(session.run(engine, model, clips, large, options))
 
 
@@ -281,7 +285,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--name", default="bf16")
-    for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0)):
+    for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0), ("kernels", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     for name in ("plain", "compare", "profile"):
         parser.add_argument(f"--{name}", action="store_true")

@@ -1,12 +1,13 @@
 """The benchmark of the generator's modes starts its servers as a deployment with the same mode does."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
-from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, more_options
+from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, main, more_options, parse
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 
@@ -17,7 +18,7 @@ def command(sea_cache: bool = False, plan: ParallelPlan | None = None) -> list[s
     )
 
 
-def testmore_options_are_those_of_the_mode_and_end_with_it() -> None:
+def test_more_options_are_those_of_the_mode_and_end_with_it() -> None:
     plain = command()
     with more_options(MODES["both"].options):
         pairs = dict(pairwise(command(MODES["both"].sea_cache)))
@@ -46,9 +47,36 @@ def test_a_mode_of_two_gpus_shares_each_job_between_them(mode: str, flags: dict[
 def test_each_kind_of_job_is_admitted_in_each_size(kind: str, workload: GeneratorWorkload) -> None:
     for size in workload.memory_sizes:
         job = generation_for(workload, size, kind)
-        assert job.size is not None and str(job.size) == size and job.steps == workload.steps
-        assert (job.mode, job.sound) == (KINDS[kind]["mode"], kind == "sound")
-        assert job.num_frames == (1 if kind == "t2i" else workload.frames)
+        assert (job.mode, job.sound, job.steps) == (KINDS[kind]["mode"], kind == "sound", workload.steps)
+        if job.action:
+            assert job.num_frames == 17 and job.size is None, "its input's size decides"
+        else:
+            assert job.size is not None and str(job.size) == size
+            assert job.num_frames == (1 if kind == "t2i" else workload.frames)
+
+
+def test_another_engine_than_vllm_omni_has_none_of_its_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse(["--engine", "phyai", "--modes", "plain,cfg2"]).modes == ["plain", "cfg2"]
+    with pytest.raises(SystemExit):
+        parse(["--engine", "phyai", "--modes", "plain,fp8"])
+    assert "phyai has no mode fp8" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parse(["--modes", "fast"])
+    assert "Modes are plain, static" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # it loads PyTorch and the tiny model
+@pytest.mark.parametrize("kind", ["t2v", "v2v", "policy"])
+def test_a_job_of_each_medium_is_measured_with_diffusers(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "found.json"
+    size = "320x192" if kind == "policy" else "64x48"
+    arguments = f"--engine diffusers --modes plain --jobs {kind}:{size} --work {tmp_path} --into {into}"
+    monkeypatch.setattr("sys.argv", ["generator_modes", *arguments.split()])
+    main()
+    [measured] = json.loads(into.read_text(encoding="utf-8"))["modes"].values()
+    assert measured["kinds"][kind][size]["seconds"]["generate"] > 0
 
 
 def test_encoding_is_measured_with_a_clip_of_the_size(tmp_path: Path) -> None:
