@@ -62,6 +62,7 @@ def _made(deployment: Deployment, run: str, video: Path, changed: str) -> Iterat
             yield line.model_copy(update={"pipeline": "cosmos3-nano"})
 
 
+@pytest.mark.slow  # axe reads two large pages
 def test_axe_finds_nothing_serious_on_the_sheet_and_on_two_runs_side_by_side(page: Page, axe: str) -> None:
     for place, shown in (("runs/monday/sheet", ".sheet video"), ("compare/monday/tuesday", ".compared video")):
         go_to(page, place)

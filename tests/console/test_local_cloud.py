@@ -107,6 +107,7 @@ def open_run(page: Page, run: str) -> None:
     expect(page.locator("a.row")).not_to_have_count(0)
 
 
+@pytest.mark.slow  # it waits for workers that never come
 def test_a_run_that_no_worker_can_serve_is_cancelled_and_resumed(
     page: Page, deployment: Deployment, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def assert_true_answers(app: App, folder: Path, *names: str) -> None:
         assert question.is_true(document["result"]), (name, document["result"])
 
 
+@pytest.mark.slow  # one question of several to the demo's model
 def test_frames_reach_the_model_in_their_order(app: App, tmp_path: Path) -> None:
     assert_true_answers(app, tmp_path, "forwards", "backwards")
 

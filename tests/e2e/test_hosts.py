@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from cosmos_batch.cli.worker_failures import find_worker_failure
 from tests.support.deployed_app import EIGHT_B, TWO_B, App, wait_for
 from tests.support.metadata_service import metadata_service
@@ -14,6 +16,7 @@ def start(app: App, clip: Path, pipeline: str) -> str:
     return app.start({"pipeline": pipeline, "input": f"s3://{app.assets}/clip.mp4", "prompt": script})
 
 
+@pytest.mark.slow  # a host starts twice
 def test_jobs_wait_for_a_host_with_its_disk_and_say_so(app: App, clip: Path) -> None:
     """Another host may have the missing disk, so the job is not failed, and is answered as soon as there is one."""
     missing = app.cloud.home / "hosts" / "no-instance-store"

@@ -201,6 +201,7 @@ def test_the_good_file_of_a_mixed_run_reaches_the_asset_and_the_bad_file_is_name
     assert f"s3://{BUCKET}/{ASSET}never/there.png does not exist" in failed["error"]["message"]
 
 
+@pytest.mark.slow  # the Lambda's tests have the same errors
 def test_a_run_without_any_result_fails_once_for_each_try_with_all_errors(app: App) -> None:
     workflow = Workflow.of(app)
     arn = workflow.start({f"{name}/there.png": None for name in ("never", "nowhere")})
@@ -217,6 +218,7 @@ def executions_since(app: App, arn: str) -> list[str]:
     return [execution["name"] for execution in app.executions() if execution["startDate"] >= began]
 
 
+@pytest.mark.slow  # the Lambda's tests have the same error
 def test_a_missing_manifest_is_reported_at_once(app: App) -> None:
     workflow = Workflow.of(app)
     error = workflow.error(workflow.start({}, manifest=False))

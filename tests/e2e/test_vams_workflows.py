@@ -70,6 +70,7 @@ def test_the_document_reaches_the_asset_beside_its_file(app: App, machine: str, 
     assert app.keys("pipelines/") == [], "all of it was moved"
 
 
+@pytest.mark.slow  # VAMS tries it three times
 def test_a_permanent_failure_is_answered_thrice_and_inferred_never_again(app: App, machine: str) -> None:
     app.upload(f"{ROOT}broken.png", b"no picture")
     arn = run(app, machine, "broken.png")
