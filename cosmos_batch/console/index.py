@@ -165,15 +165,20 @@ class DocumentIndex:
             return int(self._reader.execute("SELECT COUNT(*) FROM items WHERE kind = 'error'").fetchone()[0])
 
     def failures(self) -> list[FailureGroup]:
-        """Return the kinds of failures, the most frequent first."""
-        kinds = "SELECT error_code, COUNT(*), MIN(id) FROM items WHERE kind = 'error' GROUP BY 1 ORDER BY 2 DESC, 1"
+        """Return the kinds of failures, the most frequent first; the first document of each is its example.
+
+        It is one statement, because documents may be replaced between two. With MIN, SQLite takes the other columns
+        from the row of the minimum (https://www.sqlite.org/lang_select.html, "Bare columns in an aggregate query").
+        """
+        kinds = (
+            "SELECT error_code, COUNT(*), name, answer, remedy, MIN(id) FROM items WHERE kind = 'error'"
+            " GROUP BY error_code ORDER BY COUNT(*) DESC, error_code"
+        )
         with self._lock:
             groups = self._reader.execute(kinds).fetchall()
-            select = "SELECT name, answer, remedy FROM items WHERE id = ?"
-            examples = [self._reader.execute(select, (example,)).fetchone() for _, _, example in groups]
         return [
             FailureGroup(code=code, count=count, example=name, message=message, remedy=remedy)
-            for (code, count, _), (name, message, remedy) in zip(groups, examples, strict=True)
+            for code, count, name, message, remedy, _ in groups
         ]
 
     def has(self, condition: str) -> bool:
