@@ -2,7 +2,8 @@
 
 A worker learns from an execution's heartbeat that nobody waits for a job any more. An item's run has no heartbeat: its
 row in the state table is read instead, at most once in `SECONDS` for each run, however many of its items are in hand.
-Before an item is dropped it is read anew, at most once in `SECONDS_TO_DROP`: a run that was cancelled may go on.
+Before an item is dropped the row is read anew, because a run that was cancelled may go on by now. Items that ask at the
+same time share one reading.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Watcher, count_item
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.task_tokens import TaskTokens, TokenState
 
-SECONDS, SECONDS_TO_DROP = 10.0, 1.0
+SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +56,16 @@ class Callers:
         return not all(self._has_stopped(run, seconds) for run in sorted(runs))
 
     def _has_stopped(self, run: str, seconds: float) -> bool:
-        """Return whether a run has stopped and needs no item any more, as its row said at most `seconds` ago."""
+        """Return whether a run has stopped and needs no item any more, by a reading of its row that began at most
+        `seconds` before this call."""
+        asked_at = time.monotonic()
         with self._lock:  # one of many items reads the row, and the others wait for what it finds
-            read_at, stops = self._stops.get(run, (float("-inf"), False))
-            if time.monotonic() - read_at >= seconds:
+            began_at, stops = self._stops.get(run, (float("-inf"), False))
+            if began_at <= asked_at - seconds:
+                began_at = time.monotonic()
                 row = self._runs.get(run)
                 stops = row is None or row.stops
-                self._stops[run] = (time.monotonic(), stops)
+                self._stops[run] = (began_at, stops)
             return stops
 
     async def until_gone(self, delivery: Delivery) -> None:
@@ -116,7 +120,7 @@ class Callers:
         row = self._jobs.get(delivery.job.job_id)
         if row is None:
             return True
-        if self._others_wait(row, SECONDS_TO_DROP):
+        if self._others_wait(row, 0):
             return False
         closed = self._jobs.close(row.job_id, Result(job_id=row.job_id, error=ITEM_CANCELLED), True, row.watchers)
         if closed is None or closed.state not in FINAL:

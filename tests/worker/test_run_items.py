@@ -22,7 +22,6 @@ from tests.worker.engines import PATIENCE, Counting, until
 @pytest.fixture(autouse=True)
 def _reads_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callers, "SECONDS", 0.0)
-    monkeypatch.setattr(callers, "SECONDS_TO_DROP", 0.0)
 
 
 def row(bench: WorkerFixture, name: str) -> JobRow:
