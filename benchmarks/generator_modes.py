@@ -135,7 +135,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")
-        results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for _, size in jobs}
+        results["encodingSeconds"] = {
+            size: encoding_seconds(size, workload.frames, work) for size in {one for _, one in jobs}
+        }
         for mode in options.modes:
             measured = measure(model, MODES[mode], workload, jobs, options, work)
             results["engine"] = measured.pop("engine")
