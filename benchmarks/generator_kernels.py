@@ -53,7 +53,8 @@ def main() -> None:
     sizes = options.sizes.split(",") if options.sizes else list(workload.sizes)
     into = options.into or FOLDER / f"generator-kernels-{options.shape}.json"
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
-    results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
+    results |= {"engine": f"vllm-omni {version('vllm-omni')}", "torch": version("torch")}
+    results |= {"frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")

@@ -55,6 +55,7 @@ from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.media import exact_rate, write_video
+from cosmos_batch.worker.logs import start_logging
 
 FP8 = ("--diffusion-quantization-config", '{"method": "fp8", "activation_scheme": "dynamic"}')
 SAMPLING_SECONDS = 0.2
@@ -126,6 +127,7 @@ def _jobs(text: str) -> list[tuple[str, str]]:
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
+    start_logging()  # a server that dies is logged with the errors that it has printed
     workload = NANO if options.shape == "nano" else TINY
     jobs = options.jobs or [("t2v", size) for size in workload.memory_sizes]
     name = "modes" if options.engine == _OMNI else options.engine

@@ -5,6 +5,7 @@ import statistics
 import textwrap
 from typing import Any
 
+from benchmarks import kernels_page
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-modes-nano.json"
@@ -21,7 +22,7 @@ _NVIDIA = {
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
 }
 _JOBS = "t2v:320x192,t2v:832x480,t2v:1280x720,t2i:832x480,i2v:320x192,sound:320x192"
-_HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
+HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|"""
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
 _NAMES = {
@@ -43,8 +44,8 @@ def text() -> str:
 
 {_about(results)}
 
-{_HEAD}
-{_rows(results)}
+{HEAD}
+{rows(results)}
 
 - The encoding is that of a drawn clip of the same size, because random weights make noise. That of an image is its own.
 - A job of the same kind and size was made before each video from text of 320x192 and 832x480. The other rows are of
@@ -54,8 +55,8 @@ def text() -> str:
 Measured {earlier["day"]} on {earlier["machine"]}, with the same versions and jobs. The encoding is that of noise, so a
 whole job is at most as long as here:
 
-{_HEAD}
-{_rows(earlier)}
+{HEAD}
+{rows(earlier)}
 
 - How many steps `seaCache` skips depends on the video. With random weights these are the steps that noise lets it skip:
   its times here say nothing of a real video, and count for no goal.
@@ -69,13 +70,17 @@ whole job is at most as long as here:
 |---|---|---|
 {_goals(results)}
 
-Which kernels take the time was not profiled with these versions; the second command does that. Cosmos Framework and
-PhyAI were never run on a GPU. Not measured with these versions: {_unmeasured(results)}. The last command needs
-two GPUs. Each command writes a file of its own:
+{kernels_page.generator()}
+
+Cosmos Framework was never run on a GPU. PhyAI, at the commit and with the lock of its image, loaded Nano's shape on an
+H200 on 2026-11-24; its first video ended the process, for a cause that was not recorded.
+
+Not measured with these versions: {_unmeasured(results)}. The last command needs two GPUs. Each command writes a file
+of its own:
 
 ```
 python -m benchmarks.generator_modes --shape nano --modes plain,fp8 --jobs {_JOBS} --pauses 4 --work FOLDER --into FILE
-python -m benchmarks.generator_kernels --shape nano --modes plain,fp8 --work FOLDER --into FILE
+python -m benchmarks.generator_kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
 python -m benchmarks.generator_modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
 ```
 
@@ -123,18 +128,19 @@ def _parts(results: dict[str, Any]) -> str:
     )
 
 
-def _rows(results: dict[str, Any]) -> str:
-    rows = []
+def rows(results: dict[str, Any]) -> str:
+    """Return the table's rows: one for each job."""
+    lines = []
     for mode, measured in results["modes"].items():
         for kind, jobs in measured["kinds"].items():
             for size, job in jobs.items():
                 generation, encoding = _seconds(results, kind, size, job)
                 peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
-                rows.append(
+                lines.append(
                     f"| `{kind}`, {size}, {_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
                     f"{generation + encoding:.2f} s | {peak} | {measured['loadedSeconds']:.0f} s |"
                 )
-    return "\n".join(rows)
+    return "\n".join(lines)
 
 
 def _goals(results: dict[str, Any]) -> str:

@@ -4,9 +4,11 @@ import json
 import textwrap
 from typing import Any
 
+from benchmarks import generator_modes_page
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-nano.json"
+AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 LEAST = {"320x192": 1.5, "832x480": 1.25}
 """How many times faster than the baseline our engine must be."""
 
@@ -37,18 +39,25 @@ _READING = 46
 _DIFFUSERS = {"320x192": 9.0, "832x480": 68.0}
 """The same table's, for Diffusers."""
 
+_JOBS = "t2v:320x192,i2v:320x192,sound:320x192,t2i:832x480,t2v:832x480"
+_AS_IT_SHIPS = (
+    "python -m benchmarks.generator_modes --engine diffusers --shape nano --modes plain "
+    f"--jobs {_JOBS} --first t2v:320x192 --work FOLDER --into FILE"
+)
 _COMMAND = "python -m benchmarks.generator --shape nano"
 
 
 def text() -> str:
-    """Return the section, or a sentence that nothing was measured."""
+    """Return the section; without results of each optimization it says so."""
     if not RESULT.exists():
         return f"""## Diffusers on a GPU
 
-Not measured yet with the PyTorch of the image. [Decision 041](decisions/041-diffusers-made-fast.md) tells what its
-optimizations gained with an earlier one. To measure on a machine with a GPU:
+{_as_it_ships()}
+What each of its optimizations gains was not measured with the PyTorch of the image;
+[decision 041](decisions/041-diffusers-made-fast.md) tells it for an earlier one. To measure on a machine with a GPU:
 
 ```
+{_AS_IT_SHIPS}
 {_COMMAND}
 ```
 """
@@ -65,6 +74,32 @@ row adds an optimization to those of the rows above.
 ```
 
 Where a size has fewer rows, the others were left out of its call, with `--sizes` and `--only`.
+"""
+
+
+def _as_it_ships() -> str:
+    """Return the jobs of vLLM-Omni's table, made by Diffusers."""
+    results, omni = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (AS_IT_SHIPS, generator_modes_page.RESULT)
+    )
+    own, other = results["modes"]["plain"], omni["modes"]["plain"]
+    sizes = [size for size in own["kinds"]["t2v"] if size in other["kinds"]["t2v"]]
+    pairs = " and ".join(
+        f"{own['kinds']['t2v'][size]['seconds']['generate']:.2f} s for a video of {size} (vLLM-Omni "
+        f"{other['kinds']['t2v'][size]['seconds']['generate']:.2f} s)"
+        for size in sizes
+    )
+    about = textwrap.fill(
+        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
+        "lock of the image has them, with the jobs of [vLLM-Omni's table](#the-generator-on-a-gpu), in another session "
+        f"on an H200: {pairs}. Only the video of {sizes[0]} was made once before.",
+        118,
+        break_on_hyphens=False,
+    )
+    return f"""{about}
+
+{generator_modes_page.HEAD}
+{generator_modes_page.rows(results)}
 """
 
 

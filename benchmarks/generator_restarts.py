@@ -28,6 +28,7 @@ from benchmarks.results import FOLDER
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
+from cosmos_batch.worker.logs import start_logging
 
 _LOOK_SECONDS = 0.05
 
@@ -46,6 +47,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Run the check; the module's docstring has the options."""
     options = parse()
+    start_logging()
     workload = NANO if options.shape == "nano" else TINY
     into = options.into or FOLDER / f"generator-{options.engine}-restarts.json"
     results = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}

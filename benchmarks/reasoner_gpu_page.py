@@ -5,6 +5,7 @@ import statistics
 import textwrap
 from typing import Any
 
+from benchmarks import kernels_page
 from benchmarks.reasoner_large_clips import PRESETS
 from benchmarks.results import FOLDER, kept
 
@@ -66,8 +67,8 @@ def text() -> str:
 second, {large[1] / large[0]:.2f} | {_met(large[1] >= OF_ALL_CORES * large[0])} |
 | at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |
 
-FP8 gains little: the GPU was busy either way, near its limit of power. Which kernels take the time was not profiled.
-{_agreement(found)}
+{kernels_page.reasoner()}
+
 Our worker is slower than raw vLLM because of the first seconds, in which the GPU waits.
 {_large(bf16)}
 
@@ -82,6 +83,8 @@ python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --compare --plain --
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --name fp8 --compare --steady 700 -- --quantization fp8
 python -m benchmarks.reasoner --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE
+python -m benchmarks.reasoner_gpu --work FOLDER --into KERNELS --compare --kernels 128
+python -m benchmarks.reasoner_gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 -- --quantization fp8
 ```
 
 """
@@ -101,17 +104,6 @@ def _large(bf16: dict[str, Any]) -> str:
         "and the worker too, so we expect that it needs the decoder of the GPU, which was not tried.",
         118,
         break_on_hyphens=False,
-    )
-
-
-def _agreement(found: dict[str, Any]) -> str:
-    """Say how many greedy answers FP8 changes."""
-    one = found["fp8"].get("agreement")
-    if one is None:
-        return "How many answers FP8 changes was not measured."
-    return (
-        f"With FP8, {one['sameAnswers']} of {one['compared']} greedy answers are the same as in 16 bit, and "
-        f"{one['sameTokens']:.1f} tokens of each until the first that differs."
     )
 
 

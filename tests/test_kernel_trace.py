@@ -1,8 +1,10 @@
-"""What is read from a trace of PyTorch's profiler."""
+"""What is read from a trace of PyTorch's profiler, and what the page says of it."""
 
 import json
+import re
 from pathlib import Path
 
+from benchmarks import kernels_page
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
 
 
@@ -38,3 +40,11 @@ def test_servers_write_plain_traces_below_the_folder() -> None:
         "profiler": "torch", "torch_profiler_dir": "/traces", "torch_profiler_use_gzip": False,
         "torch_profiler_with_stack": False,
     }  # fmt: skip
+
+
+def test_the_page_names_the_kernel_that_reads_keys_and_values_and_no_more_than_the_memory_can() -> None:
+    text = " ".join(kernels_page.reasoner().split())
+    [seconds] = re.findall(r"(\d\.\d\d) s of it are one kernel", text)
+    [rate, of_memory] = re.findall(r"These are (\d\.\d) TB/s of the (\d\.\d) that", text)[0]
+    assert float(seconds) > 1 and 0.5 * float(of_memory) < float(rate) < float(of_memory)
+    assert text.count("| 16-bit |") == text.count("| FP8 |") == 1

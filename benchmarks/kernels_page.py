@@ -1,0 +1,100 @@
+"""Write tables of the GPU's seconds by kind of kernel, for the sections about the reasoner and the generator."""
+
+import json
+import textwrap
+from typing import Any
+
+from benchmarks.results import FOLDER
+
+REASONER = FOLDER / "reasoner-kernels-2b.json"
+GENERATOR = FOLDER / "generator-kernels-nano.json"
+_NAMES = {"bf16": "16-bit", "fp8": "FP8", "plain": "as it ships"}
+_KINDS = {
+    "products": "products of matrices",
+    "attention": "attention",
+    "convolutions": "convolutions",
+    "compiled": "compiled by Inductor",
+    "copies": "copies",
+    "other": "others",
+}
+_SIZE = "832x480"
+_STEPS = 35  # of a video; the profile has fewer
+_KEYS_AND_VALUES = "cute::C<1> >, cute::tuple<cute::C<64>, cute::C<128>, cute::C<128> >, 128, cutlass::bfloat16_t"
+"""Part of the name of FlashAttention's kernel that reads kept keys and values, 64 rows of queries at a time."""
+_BYTES_OF_A_TOKEN = 28 * 8 * 128 * 2 * 2  # layers, heads, numbers of keys and of values, in 16 bit
+_TERABYTES_PER_SECOND = 4.8  # of an H200's memory (NVIDIA's data sheet)
+
+
+def reasoner() -> str:
+    """Return the profile of the reasoner, and what FP8 changes."""
+    found = json.loads(REASONER.read_text(encoding="utf-8"))
+    profiles = {name: found[name]["kernels"] for name in ("bf16", "fp8")}
+    exact, fp8 = profiles["bf16"], profiles["fp8"]
+    rounding = fp8["kinds"]["compiled"] - exact["kinds"]["compiled"]
+    reading = sum(seconds for name, seconds in exact["longest"].items() if _KEYS_AND_VALUES in name)
+    answers, asked = found["fp8"]["agreement"], found["bf16"]["ready 0"]
+    tokens = asked["promptTokens"] + asked["tokens"] / 2
+    terabytes = tokens * _BYTES_OF_A_TOKEN * asked["tokens"] * exact["clips"] / 1e12
+    paragraph = (
+        f"FP8 gains little, because it shortens the products of matrices alone: {exact['kinds']['products']:.2f} s to "
+        f"{fp8['kinds']['products']:.2f} s, while rounding what is multiplied takes another {rounding:.2f} s. "
+        f"Attention takes {exact['kinds']['attention'] / exact['busy']:.0%} of the GPU's busy time. {reading:.2f} s "
+        "of it are one kernel, which reads the kept keys and values of each clip for "
+        f"each token of its answer: {_BYTES_OF_A_TOKEN / 1024:.0f} KiB for each of {tokens:,.0f} tokens on average, "
+        f"{asked['tokens']:.0f} times, for {exact['clips']} clips, are {terabytes:.1f} TB. These are "
+        f"{terabytes / reading:.1f} TB/s of the {_TERABYTES_PER_SECOND} that the memory has, so only fewer bytes make "
+        "it faster, as with `--kv-cache-dtype fp8`, of which no steady state was measured. With FP8, "
+        f"{answers['sameAnswers']} of {answers['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
+        f"{answers['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
+        f"{answers['largestDifference']:.2f}. With random weights many tokens are about as probable as the first, so "
+        "this tells nothing of a trained model."
+    )
+    return f"""{_filled(_about(found, f"{exact['clips']} clips, all sent at once"))}
+
+{_table(profiles)}
+
+{_filled(paragraph)}"""
+
+
+def generator() -> str:
+    """Return the profile of a video by vLLM-Omni."""
+    found = json.loads(GENERATOR.read_text(encoding="utf-8"))
+    profiles = {name: found["modes"][name][_SIZE] for name in ("plain", "fp8")}
+    plain, fp8 = (profiles[name]["kinds"] for name in profiles)
+    attention = fp8["attention"] * _STEPS / found["steps"]
+    paragraph = (
+        f"FP8 shortens the products of matrices from {plain['products']:.2f} s to {fp8['products']:.2f} s. Attention "
+        f"stays in 16 bit, and takes {fp8['attention'] / profiles['fp8']['busy']:.0%} of the time then: about "
+        f"{attention:.0f} s in {_STEPS} steps. The VAE, most of the convolutions, takes the same time for any number "
+        "of steps. So even if products took no time at all, the goal for FP8 would be missed without a faster "
+        "attention."
+    )
+    what = f"a video of {_SIZE} with {found['steps']} steps, all of which take the same time"
+    return f"""{_filled(_about(found, what))}
+
+{_table(profiles)}
+
+{_filled(paragraph)}"""
+
+
+def _about(found: dict[str, Any], what: str) -> str:
+    return (
+        f"Where the GPU's time goes, in a profile of {what} (PyTorch's profiler, {found['day']}, another session with "
+        "the same versions on an H200):"
+    )
+
+
+def _table(profiles: dict[str, dict[str, Any]]) -> str:
+    kinds = [kind for kind in _KINDS if any(kind in one["kinds"] for one in profiles.values())]
+    rows = [
+        f"| | {' | '.join(_KINDS[kind] for kind in kinds)} | busy | from the first kernel to the last |",
+        f"|---|{'---|' * (len(kinds) + 2)}",
+    ]
+    for name, one in profiles.items():
+        seconds = " | ".join(f"{one['kinds'].get(kind, 0.0):.2f} s" for kind in kinds)
+        rows.append(f"| {_NAMES[name]} | {seconds} | {one['busy']:.2f} s | {one['span']:.2f} s |")
+    return "\n".join(rows)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 118, break_on_hyphens=False)
