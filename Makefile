@@ -1,7 +1,7 @@
 # Every target works alone and first: what it needs, it installs into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-generate test test-not-slow test-all test-again test-fast test-omni lint style types vllm chromium console pictures synth bench docs locks constraints clean
+.PHONY: help demo demo-generate test test-not-slow test-all test-again test-fast test-quick test-omni lint style types vllm chromium console pictures synth bench docs locks constraints clean
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -13,12 +13,17 @@ PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests that start a local cloud or browser (tests/test_ci.py keeps these complete), run engines or workers, train a model,
-# or lint the templates of all examples: together they take most of the time of `make test`.
+# or lint the templates of all examples: together they take most of the time of `make test`. After them, those that start
+# many other programs, or wait for clocks.
 NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/worker
 NOT_FAST += $(patsubst %,tests/infra/test_%.py,app local_cloud security)
 NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
 NOT_FAST += $(patsubst %,tests/cli/console/test_%_in_browser.py,prefix runs)
 NOT_FAST += tests/cli/stopped_clouds/test_console_in_browser.py
+NOT_FAST += $(patsubst %,tests/infra/test_%.py,changing compute) tests/test_ci.py tests/test_runs_benchmarks.py
+NOT_FAST += $(patsubst %,tests/store/test_%.py,parallel_restore store_processes) tests/media/test_frame_sampling.py
+NOT_FAST += $(patsubst %,tests/cli/test_%.py,completion web_download) tests/lambdas/runs/test_table_limits.py
+NOT_FAST += tests/lambdas/reporting/test_closed_queues.py
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
@@ -51,7 +56,10 @@ test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
 	@$(PYTEST) -rap --last-failed --last-failed-no-failures none
 
-test-fast: lint ## Lint, then run the tests without clouds, browsers, engines and workers
+test-fast: style ## Lint, and run the tests without clouds, browsers, engines and workers
+	@$(MAKE) --no-print-directory --jobs 2 types test-quick
+
+test-quick: ## Run the tests without clouds, browsers, engines and workers
 	@$(PYTEST) $(SIDE_BY_SIDE) $(NOT_FAST:%=--ignore %) -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own

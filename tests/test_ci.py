@@ -238,7 +238,7 @@ def test_tests_that_take_too_long_are_interrupted_and_report_what_they_have(tmp_
 
 
 def test_the_fast_tests_start_no_cloud_and_open_no_browser() -> None:
-    printed = subprocess.run(["make", "-n", "test-fast"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(["make", "-n", "test-quick"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     ignored = [ROOT / name for name in re.findall(r"--ignore (\S+)", printed)]
     assert len(ignored) > 5 and all(path.exists() for path in ignored)
     slow_starts = re.compile(r"\b(chromium|running_app|start_local_cloud|LocalCloud\.start)\(|@needs_chromium")
