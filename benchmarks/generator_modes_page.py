@@ -72,8 +72,10 @@ whole job is at most as long as here:
 
 {kernels_page.generator()}
 
-Cosmos Framework was never run on a GPU. PhyAI, at the commit and with the lock of its image, loaded Nano's shape on an
-H200 on 2026-11-24; its first video ended the process, for a cause that was not recorded.
+Cosmos Framework was never run on a GPU. Its lock takes flash-attn, natten and Transformer Engine from
+https://nvidia-cosmos.github.io/cosmos-dependencies and torch 2.10 for CUDA 13 from https://download.pytorch.org, and
+neither could be reached where these measurements were made. PhyAI, at the commit and with the lock of its image, loaded
+Nano's shape on an H200 on 2026-11-24; its first video ended the process, for a cause that was not recorded.
 
 Not measured with these versions: {_unmeasured(results)}. The last command needs two GPUs. Each command writes a file
 of its own:
