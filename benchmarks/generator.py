@@ -4,7 +4,7 @@
                                    [--only baseline,frames,...] [--engine NAME] [--into FILE] [--work DIR]
 
 Use a GPU with the shape `nano`, or a CPU with `tiny`. Each result is written at once, and a run adds to the results of
-the runs before. The baseline is measured first, unless DIR has its frames from a run before.
+the runs before. `difference` is the one from the frames of the first measure that is named.
 """
 
 import argparse
@@ -64,8 +64,11 @@ ADDED = (
 )
 LOSSY = (
     Measure("stepCache", Accelerations(), ("stepCache",)),
-    Measure("fp8", Accelerations(), ("fp8",)),  # measured last, because it cannot be undone
+    Measure("fp8Attention", Accelerations(), ("fp8Attention",)),
+    Measure("fp8", Accelerations(), ("fp8",)),  # from here on, because it cannot be undone
     Measure("both", Accelerations(), ("fp8", "stepCache")),
+    Measure("fp8Everywhere", Accelerations(), ("fp8", "fp8Attention")),
+    Measure("all", Accelerations(), ("fp8", "fp8Attention", "stepCache")),
 )
 """On top of the last of those."""
 
@@ -77,7 +80,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
     every = ",".join(one.name for one in (*ADDED, *LOSSY))
-    parser.add_argument("--only", default=every, help="measures, after the baseline")
+    parser.add_argument("--only", default=every, help="measures; the others are compared with the first of them")
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
@@ -128,7 +131,7 @@ def measure(
             results.setdefault(step, {})[engine] = generator_start.measure(engine, model, workload, work)
             keep()
         elif step == "measures":
-            for size, name, values in _measures(model, workload, only, work, results["workload"]):
+            for size, name, values in _measures(model, workload, only, results["workload"]):
                 results.setdefault("sizes", {}).setdefault(size, {})[name] = values
                 keep()
                 summary = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
@@ -139,16 +142,13 @@ def measure(
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def _measures(
-    model: Path, workload: GeneratorWorkload, only: Sequence[str], work: Path, workload_record: dict[str, Any]
-) -> Any:
+def _measures(model: Path, workload: GeneratorWorkload, only: Sequence[str], workload_record: dict[str, Any]) -> Any:
     """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
-    references = {size: work / f"baseline-{workload.shape}-{size}.npy" for size in workload.sizes}
-    wanted = only if all(path.exists() for path in references.values()) else ("baseline", *only)
+    references: dict[str, np.ndarray] = {}
     workload_record["promptTokens"] = [len(one) for one in _tokens(checkpoint, workload)]
     for one in (*ADDED, *LOSSY):
-        if one.name not in wanted:
+        if one.name not in only:
             continue
         try:
             lossy.refuse_lossy_modes(one.lossy, offload=False)
@@ -163,13 +163,8 @@ def _measures(
             brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
             _generate(one, checkpoint, brief)
             results, frames = _timed(one, checkpoint, prepared)
-            if one.name == "baseline":
-                np.save(references[size], frames)
-            yield (
-                size,
-                one.name,
-                {**results, "warmUp": round(ready, 2), **_difference(frames, np.load(references[size]))},
-            )
+            apart = _difference(frames, references.setdefault(size, frames))
+            yield size, one.name, {**results, "warmUp": round(ready, 2), **apart}
 
 
 def _load(model: Path) -> LoadedCheckpoint:
@@ -189,7 +184,8 @@ def _with(
     # Which kernel attends is decided as a layer is compiled.
     disable_compilation(checkpoint.omni.transformer)
     journal = Journal()
-    again = ("compiled", "cached_prompts")  # the last of which leaves no step out
+    # The prompts' cache leaves no step out, and FlashAttention computes in 16 bit, until a lossy mode is applied.
+    again = ("compiled", "cached_prompts", "flash_attention")
     accelerate(
         checkpoint.omni,
         Accelerations(**{**new, **{name: getattr(wanted, name) for name in again}}),
@@ -198,7 +194,7 @@ def _with(
     )
     lossy.apply_lossy_modes(checkpoint.omni, less_exact)
     torch._dynamo.reset()
-    accelerated = replace(checkpoint, accelerations=wanted)
+    accelerated = replace(checkpoint, accelerations=wanted, lossy=less_exact)
     accelerated.warm_up(journal)
     print(*journal.lines, sep="\n", file=sys.stderr, flush=True)
     return accelerated
@@ -283,7 +279,7 @@ def _as_it_comes(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, pro
 
 
 def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """Return the largest and the mean difference from the baseline's pixel values (0 to 255)."""
+    """Return the largest and the mean difference between pixel values (0 to 255)."""
     apart = np.abs(frames.astype(np.int16) - reference)
     return {"largest": int(apart.max()), "mean": round(float(apart.mean()), 4)}
 

@@ -1,12 +1,13 @@
 """Benchmark of the reasoner's media path on a GPU: ready patches against vLLM's own processor, in one server.
 
     python -m benchmarks.reasoner_gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
-        [--large 48] [--profile] [--kernels 128] [-- --quantization fp8]
+        [--large 48] [--lossy fp8,fp8Cache] [--profile] [--kernels 128] [-- --max-num-seqs 128]
 
-`--profile` samples the Python stacks of the server. `--kernels` has PyTorch's profiler record what the GPU does for so
-many clips, after all that is timed. What stands after `--` is added to the options of `vllm serve`. Results are written
-after each step. A second session of the same name and folder starts with the compiled code of the first. The answers of
-a session with another name are compared with those of `bf16` in the same file.
+`--large` measures clips of 1920 x 1080, decoded by the CPU and by the GPU, and compares their frames. `--profile`
+samples the Python stacks of the server. `--kernels` has PyTorch's profiler record what the GPU does for so many clips,
+after all that is timed. What stands after `--` is added to the options of `vllm serve`. Results are written after each
+step. A second session of the same name and folder starts with the compiled code of the first. The answers of a session
+with another name are compared with those of `bf16` in the same file.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,18 +35,23 @@ from benchmarks.processes import children
 from benchmarks.reasoner_clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner_large_clips import make_large_clips
 from benchmarks.resident import drained, serving
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.media import PixelBudget, VideoInfo, gpu_decoding, probe, sample_frames
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
 _FEW_CORES = 4
+_ALIKE = 4  # large clips whose frames are compared
+_ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
 _PRINTED = 500  # characters: greedy answers are long
+_BUDGET = PixelBudget(40 * 768 * 768, 768 * 768, 32)
 _EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
 
 
@@ -89,7 +96,7 @@ class ReasonerSession:
                 rounds = -(-options.steady // len(clips))
                 self.keep("steady", await self._pass(aws, (clips * rounds)[: options.steady], "Steady. "))
             if large:
-                await self._measure_large(aws, large)
+                await self._measure_large(engine, aws, large)
             if options.profile:
                 with profiled(self._into.parent):
                     self.keep("profiled", await self._pass(aws, clips, "Profiled. "))
@@ -103,12 +110,20 @@ class ReasonerSession:
         if self._found is not exact and all(greedy):
             self.keep("agreement", agreement(*greedy))
 
-    async def _measure_large(self, aws: InstantAws, large: list[Path]) -> None:
-        cores = os.sched_getaffinity(0)
+    async def _measure_large(self, engine: Any, aws: InstantAws, large: list[Path]) -> None:
+        """Measure large clips with all cores and with few, decoded by the CPU and, where there is one, by the GPU."""
+        cores, exact = os.sched_getaffinity(0), engine.lossy
         await self._pass(aws, large[:8], "Large, warm-up. ")
-        self.keep(f"1080p, {len(cores)} cores", await self._pass(aws, large, "Large. "))
-        with on_cores(set(sorted(cores)[:_FEW_CORES])):
-            self.keep(f"1080p, {_FEW_CORES} cores", await self._pass(aws, large, "Large, few cores. "))
+        decoders = {"CPU": exact}
+        if gpu_decoding.device_of_this_process() is not None:
+            self.keep("1080p, same frames", same_frames(large[:_ALIKE]))
+            decoders["GPU"] = (*exact, _ON_GPU)
+        for decoder, engine.lossy in decoders.items():
+            for count in (len(cores), _FEW_CORES):
+                step = f"1080p, {count} cores, {decoder}"
+                with on_cores(set(sorted(cores)[:count])):
+                    self.keep(step, await self._pass(aws, large, f"Large: {step}. "))
+        engine.lossy = exact
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
         """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""
@@ -148,9 +163,9 @@ class ReasonerSession:
         yield
         self._plain = False
 
-    def forced(self, prepare: Any, *arguments: Any) -> Any:
+    def forced(self, prepare: Any, *arguments: Any, **options: Any) -> Any:
         """Prepare a request as the worker does, with an answer of forced length."""
-        request = prepare(*arguments)
+        request = prepare(*arguments, **options)
         request.body["ignore_eos"] = True
         if self._plain:
             make_plain(request.body)
@@ -214,6 +229,24 @@ def _same_tokens(answer: list[Any], other: list[Any]) -> int:
     return next((place for place, (one, two) in enumerate(tokens) if one[0] != two[0]), len(answer))
 
 
+def same_frames(clips: list[Path]) -> dict[str, Any]:
+    """Sample clips with both decoders, and return how many have the same frames to the last bit, and the seconds."""
+    found: dict[str, Any] = {"clips": len(clips), "same": 0, "cpu": [], "gpu": []}
+    for clip in clips:
+        info = probe(clip)
+        assert isinstance(info, VideoInfo)
+        sampled = []
+        for decoder in ("cpu", "gpu"):
+            began = time.monotonic()
+            on_gpu = decoder == "gpu"
+            sampled.append(sample_frames(clip, info.timeline, 4, _BUDGET, max_frames=768, on_gpu=on_gpu))
+            found[decoder].append(round(time.monotonic() - began, 3))
+        exact, other = sampled
+        assert other.notes != exact.notes, "the GPU decoded it"
+        found["same"] += bool((exact.frames == other.frames).all())
+    return found
+
+
 def traces_in(work: Path) -> Path:
     """Return the folder of the traces of PyTorch's profiler."""
     return work / "traces"
@@ -270,9 +303,9 @@ def main() -> None:
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
     results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
     session = ReasonerSession(options.into, options.name, workload, results)
-    session.keep("options", options.for_server)
+    session.keep("options", [*options.lossy, *options.for_server])
     engine: Any = VllmEngine()
-    engine.caches = caches
+    engine.caches, engine.lossy = caches, options.lossy
     profiler = profiler_options(traces_in(options.work)) if options.kernels else []
     with _changed(session, [*options.for_server, *profiler]):
         asyncio.run(session.run(engine, model, clips, large, options))
@@ -287,6 +320,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--name", default="bf16")
     for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0), ("kernels", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
     for name in ("plain", "compare", "profile"):
         parser.add_argument(f"--{name}", action="store_true")
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -301,7 +335,7 @@ def _changed(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
     command, prepare = VllmPlan.command, chat_request.prepare_request
     with (
         mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *for_server]),
-        mock.patch.object(vllm_engine, "prepare_request", lambda *arguments: session.forced(prepare, *arguments)),
+        mock.patch.object(vllm_engine, "prepare_request", partial(session.forced, prepare)),
     ):
         yield
 

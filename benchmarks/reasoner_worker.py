@@ -132,8 +132,8 @@ def _forced_length() -> AbstractContextManager[Any]:
     """Force answers to their token limit by changing the worker's requests on their way; it has no such option."""
     real: Callable[..., chat_request.ChatRequest] = chat_request.prepare_request
 
-    def prepare(*arguments: Any) -> chat_request.ChatRequest:
-        request = real(*arguments)
+    def prepare(*arguments: Any, **options: Any) -> chat_request.ChatRequest:
+        request = real(*arguments, **options)
         request.body["ignore_eos"] = True
         return request
 

@@ -94,7 +94,7 @@ _ROWS = (
         class_path="cosmos_batch.engines.reasoner.vllm.engine:VllmEngine",
         dialect="cosmos_batch.engines.vllm.dialect:VllmDialect",
         install_hint="on a machine with an NVIDIA GPU, `make vllm` does",
-        lossy=("fp8",),
+        lossy=("fp8", "fp8Cache", "gpuDecode"),
     ),
     RegisteredEngine(
         name="transformers",
@@ -166,7 +166,7 @@ _ROWS = (
             weights=False,
             unknown_domains=("libero", *NEWER_DOMAINS),
             offload=True,
-            lossy=("fp8", "stepCache"),
+            lossy=("fp8", "fp8Attention", "stepCache"),
             distilled=True,
         ),
     ),

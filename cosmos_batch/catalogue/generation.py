@@ -239,6 +239,6 @@ DOMAINS: dict[str, Domain] = {
     "drawanything": Domain((3,)),
 }
 
-# Modes in which an engine is faster and changes the result. They are off by default.
-LossyMode = Literal["fp8", "stepCache", "seaCache"]
+# Modes in which an engine is faster and changes the result, or notices less. They are off by default.
+LossyMode = Literal["fp8", "fp8Cache", "fp8Attention", "stepCache", "seaCache", "gpuDecode"]
 STEP_CACHES: tuple[LossyMode, ...] = ("stepCache", "seaCache")  # those that skip the layers in some steps

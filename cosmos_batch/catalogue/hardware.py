@@ -31,6 +31,7 @@ PRICES_AS_OF = "us-east-1, On-Demand, as known in November 2026"
 # The share of an instance's memory that the kernel, the ECS agent and Batch's reserve leave for containers.
 USABLE_MEMORY = 0.92
 
+HOPPER = 9  # major compute capability of H100 and H200, the only GPUs for which FlashAttention 3 was written
 FP8_CAPABILITY = (8, 9)  # the least compute capability of a GPU that multiplies matrices in FP8
 
 

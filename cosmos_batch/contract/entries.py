@@ -126,8 +126,9 @@ class ReasonerEntry(PipelineEntry):
     )
     lossy: LossyModes = Field(
         default_factory=list,
-        description="Modes that are faster and change the answers: 'fp8' of vLLM, which converts the weights to FP8 as "
-        "it loads them",
+        description="Modes of vLLM that are faster, and change the answers or notice less: 'fp8' converts the weights "
+        "to FP8 as it loads them, 'fp8Cache' keeps keys and values of the context in FP8, and 'gpuDecode' decodes "
+        "large videos on the GPU, which does not notice damage within a frame",
     )
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)
@@ -162,8 +163,8 @@ class GeneratorEntry(PipelineEntry):
 
     lossy: LossyModes = Field(
         default_factory=list,
-        description="Modes that are faster and change what is made: 'seaCache' of vLLM-Omni, 'fp8' and 'stepCache' of "
-        "Diffusers",
+        description="Modes that are faster and change what is made: 'seaCache' of vLLM-Omni, 'fp8', 'fp8Attention' and "
+        "'stepCache' of Diffusers",
     )
 
     _endpoint_has_its_engine = model_validator(mode="after")(_with_its_engine)

@@ -20,12 +20,12 @@ def unavailable(modes: Sequence[LossyMode], why: str, remedy: str, block: str) -
     )
 
 
-def refuse_without_fp8(block: str) -> None:
-    """Raise Failure (EngineFailed) if a GPU of this machine does not multiply matrices in FP8."""
+def refuse_without_fp8(block: str, mode: LossyMode = "fp8") -> None:
+    """Raise Failure (EngineFailed) for a mode if a GPU of this machine does not multiply matrices in FP8."""
     capability = compute_capability()
     if capability is not None and capability >= FP8_CAPABILITY:
         return
     why = "there is no GPU" if capability is None else f"the GPU has compute capability {dotted(capability)}"
     least = dotted(FP8_CAPABILITY)
     remedy = f"Take one with compute capability {least} or later, such as L40S, H100 and H200"
-    raise unavailable(["fp8"], why, remedy, block)
+    raise unavailable([mode], why, remedy, block)

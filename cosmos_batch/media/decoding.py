@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 import av
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
@@ -22,12 +23,17 @@ _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
 @contextmanager
-def open_video(media: Source) -> Iterator[tuple[InputContainer, VideoStream]]:
+def open_video(media: Source, hwaccel: HWAccel | None = None) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a file, and yield its container and its first video stream.
 
     FFmpeg may use no protocol but `file` and only the demuxer that belongs to the file's signature. Its decoders refuse
     frames of more pixels than VIDEO_PIXEL_LIMIT before they allocate them. An animated WebP, for which FFmpeg has no
     demuxer, is decoded with Pillow and opened as a Matroska file in memory.
+
+    Parameters
+    ----------
+    hwaccel
+        The device that decodes; None for the CPU.
 
     Raises
     ------
@@ -40,19 +46,21 @@ def open_video(media: Source) -> Iterator[tuple[InputContainer, VideoStream]]:
     if file_format == ANIMATED_WEBP:
         file_format, source = MATROSKA, as_matroska(media)
     try:
-        container = av.open(source, "r", format=file_format.opener, options=options, metadata_errors="replace")
+        container = av.open(
+            source, "r", format=file_format.opener, options=options, metadata_errors="replace", hwaccel=hwaccel
+        )
     except av.FFmpegError as error:
         raise unusable_file(
             f"The video is truncated or damaged: its index cannot be read ({error.strerror})."
         ) from error
     with container:
-        yield container, _video_stream(container)
+        yield container, _video_stream(container, DECODER_THREADS if hwaccel is None else 1)
 
 
-def _video_stream(container: InputContainer) -> VideoStream:
+def _video_stream(container: InputContainer, threads: int) -> VideoStream:
     for stream in container.streams.video:
         if not stream.disposition & _ATTACHED_PICTURE:
-            return _decodable(stream)
+            return _decodable(stream, threads)
     if not container.streams:
         raise unusable_file(
             "The video holds no frames: it is truncated before its index (in an MP4 the moov box), or empty."
@@ -62,12 +70,12 @@ def _video_stream(container: InputContainer) -> VideoStream:
     )
 
 
-def _decodable(stream: VideoStream) -> VideoStream:
+def _decodable(stream: VideoStream, threads: int) -> VideoStream:
     if stream.codec_context is None:
         raise unusable_file(
             "The video is in a codec that cannot be decoded here.", "Convert it to H.264 in an MP4 and upload that."
         )
-    stream.thread_type, stream.codec_context.thread_count = "AUTO", DECODER_THREADS
+    stream.thread_type, stream.codec_context.thread_count = "AUTO", threads
     return stream
 
 

@@ -1,11 +1,11 @@
 """Samples the frames of a video for a reasoner: picks them by time and scales each one while decoding goes on.
 
-Only the scaled frames are in memory together. Decoding jumps over long stretches between two wanted frames, and leaves
-out frames that are neither wanted nor referred to.
+Only the scaled frames are in memory together. Decoding jumps over long stretches between two wanted frames, leaves out
+frames that are neither wanted nor referred to, and uses the GPU's decoder for large videos, where there is one.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoded_parts import DecodedParts
 from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.gpu_decoding import gpu_decoder, is_on_gpu, suits_gpu
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 
@@ -28,6 +30,7 @@ _REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than t
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 # H.264 says of each frame whether any other refers to it. H.265 says it only of frames of the same temporal layer.
 CODEC_WITH_REFERENCES = "h264"
+DECODED_BY_GPU = "The GPU decoded the video: damage within a frame, if there is any, was not noticed."
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Clip:
         Frames of the source.
     notes
         Sentences for the reader of the result: that the video was sampled at a lower rate than requested, that it is
-        damaged between the sampled frames, or that parts of it were not decoded.
+        damaged between the sampled frames, that parts of it were not decoded, or that the GPU decoded it.
     """
 
     frames: np.ndarray
@@ -85,6 +88,7 @@ def sample_frames(
     max_frames: int,
     may_thin: bool = True,
     check: Callable[[], None] = lambda: None,
+    on_gpu: bool = False,
 ) -> Clip:
     """Decode a probed video once and keep `fps` frames of each second, upright, within `budget`.
 
@@ -105,6 +109,8 @@ def sample_frames(
         Whether a video too long for `max_frames` may be sampled at a lower rate, with a note. Else it is refused.
     check
         Called after each packet. What it raises ends the decoding.
+    on_gpu
+        Whether the GPU decodes it, where it can and is sooner than the CPU. The frames are the same either way.
 
     Raises
     ------
@@ -120,7 +126,7 @@ def sample_frames(
         )
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = with_time_limit(check)
-    pixels, damage = _decode_scaled(path, timeline, wanted, budget, check)
+    pixels, damage = _decode_scaled(path, timeline, wanted, budget, check, on_gpu)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
     notes = tuple(note for note in (thinned, *damage) if note)
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), notes)
@@ -151,7 +157,7 @@ def _thinned(cut: Cut, fps: float, max_frames: int) -> str | None:
 
 @dataclass(frozen=True)
 class Shortcuts:
-    """Which frames of a video are skipped, rather than decoded, on the way to the wanted ones.
+    """How a video's wanted frames are decoded sooner than by decoding all frames up to them on the CPU.
 
     Attributes
     ----------
@@ -159,15 +165,19 @@ class Shortcuts:
         Seek over long stretches between two wanted frames.
     unreferenced
         Leave out frames that are neither wanted nor referred to by another frame.
+    on_gpu
+        Decode on the GPU.
     """
 
     seeks: bool = False
     unreferenced: bool = False
+    on_gpu: bool = False
 
     def unneeded(self, timeline: Timeline, wanted: list[float]) -> Callable[[Packet], bool] | None:
-        """Return a function that tells whether a packet's frame is not wanted; None if all are to be decoded."""
+        """Return a function that tells whether a packet's frame is not wanted; None if all frames are to be decoded,
+        also those after a packet that cannot be, which the CPU alone decodes as it always does."""
         if not self.unreferenced:
-            return None
+            return (lambda _: False) if self.on_gpu else None
         times = np.array(wanted)
 
         def is_unneeded(packet: Packet) -> bool:
@@ -184,13 +194,22 @@ class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded 
 
 
 def _decode_scaled(
-    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None]
+    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], on_gpu: bool
 ) -> tuple[np.ndarray, list[str]]:
     """Return the wanted frames, scaled, and notes on what was not decoded. A shortcut that fails is not tried again."""
-    for shortcuts in (Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)):
+    ways = [Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)]
+    if on_gpu and _suits_gpu(path, timeline, wanted):
+        ways.insert(0, Shortcuts(seeks=True, unreferenced=True, on_gpu=True))
+    for shortcuts in ways:
         with suppress(_ShortcutFailed):
             return _decode_once(path, timeline, wanted, budget, check, shortcuts)
     return _decode_once(path, timeline, wanted, budget, check, Shortcuts())
+
+
+def _suits_gpu(path: Path, timeline: Timeline, wanted: list[float]) -> bool:
+    first, last = np.searchsorted(timeline.times, [wanted[0], wanted[-1]])
+    with open_video(path) as (_, stream):
+        return suits_gpu(stream, int(last - first) + 1)
 
 
 def _decode_once(
@@ -202,7 +221,13 @@ def _decode_once(
     shortcuts: Shortcuts,
 ) -> tuple[np.ndarray, list[str]]:
     parts = DecodedParts()
-    with open_video(path) as (container, stream):
+    with ExitStack() as stack:
+        try:
+            container, stream = stack.enter_context(open_video(path, gpu_decoder() if shortcuts.on_gpu else None))
+        except (Failure, RuntimeError) as error:
+            if not shortcuts.on_gpu:
+                raise
+            raise _ShortcutFailed from error
         if stream.codec_context.name != CODEC_WITH_REFERENCES:
             shortcuts = replace(shortcuts, unreferenced=False)
         frames = decode_at_times(container, stream, timeline, wanted, check, shortcuts, parts)
@@ -210,9 +235,9 @@ def _decode_once(
             pixels = np.stack(list(_scale(frames, len(wanted), budget)))
         except av.FFmpegError as error:
             raise _ShortcutFailed from error
-    if shortcuts.unreferenced and parts.gaps(timeline):
+    if (shortcuts.unreferenced or shortcuts.on_gpu) and parts.gaps(timeline):
         raise _ShortcutFailed
-    return pixels, parts.notes(timeline)
+    return pixels, [*parts.notes(timeline), *([DECODED_BY_GPU] if shortcuts.on_gpu else [])]
 
 
 def decode_at_times(
@@ -280,5 +305,19 @@ def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> 
     for frame in frames:
         shape = shape or (*fit(frame.width, frame.height, count, budget), frame.rotation // _QUARTER_TURN)
         width, height, turns = shape
+        if is_on_gpu(frame) and not _scales_alike(frame, width, height):
+            raise _ShortcutFailed
         scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
         yield np.rot90(scaled.to_ndarray(), turns)
+
+
+def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:
+    """Return whether a frame from the GPU gives the same pixels at a size as one from the CPU.
+
+    At its own size it does not: FFmpeg converts the colors of `yuv420p` and `nv12` there with other roundings.
+    """
+    return (
+        frame.sw_format is not None
+        and frame.sw_format.name == "nv12"
+        and (width, height) != (frame.width, frame.height)
+    )

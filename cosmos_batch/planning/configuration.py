@@ -113,7 +113,7 @@ def _check_instance_types(entry: PipelineEntry, pipeline: Pipeline) -> None:
 
 
 def _refuse_lossy_reasoner(entry: ReasonerEntry, pipeline: Pipeline) -> None:
-    """Raise ValueError for a lossy mode that the engine lacks, and for FP8 on GPUs that do not multiply in it.
+    """Raise ValueError for a lossy mode that the engine lacks, and for FP8 on GPUs that do not compute in it.
 
     'auto' has no such mode: it becomes Transformers where there is no GPU.
     """
@@ -123,14 +123,15 @@ def _refuse_lossy_reasoner(entry: ReasonerEntry, pipeline: Pipeline) -> None:
         if entry.engine not in able:
             use = f"use engine {' or '.join(able)}, or leave {mode} out" if able else f"leave {mode} out"
             raise ValueError(f"{key}: {entry.engine} has no {mode}; {use}")
-    if "fp8" not in entry.lossy:
+    in_fp8 = [mode for mode in entry.lossy if mode.startswith("fp8")]
+    if not in_fp8:
         return
     for name in choose_instance_types(entry, pipeline).names:
         gpu = INSTANCE_TYPES[name].gpu
         if (capability := GPUS[gpu].compute_capability) < FP8_CAPABILITY:
             raise ValueError(
-                f"{key}: fp8 needs a GPU of compute capability {dotted(FP8_CAPABILITY)} or later, and {name} has {gpu} "
-                f"({dotted(capability)}); set instanceTypes without it"
+                f"{key}: {' and '.join(in_fp8)} needs a GPU of compute capability {dotted(FP8_CAPABILITY)} or later, "
+                f"and {name} has {gpu} ({dotted(capability)}); set instanceTypes without it"
             )
 
 

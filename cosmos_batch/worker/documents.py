@@ -53,7 +53,7 @@ def reasoner_document(
         result=answer.text,
         job_logs=job_logs(model.engine.startup_logs, answer.logs, timings),
         reasoning=answer.reasoning,
-        notes=[*file_notes, *answer.notes, *([LOSSY_ANSWER.format(" and ".join(lossy))] if lossy else [])],
+        notes=[*file_notes, *answer.notes, *_lossy_answer(lossy)],
         frame_times=answer.frame_times,
         data=answer.data,
         data_error=answer.data_error,
@@ -138,6 +138,12 @@ def _notes(job: Job, model: ResidentModel, output: GeneratorOutput, check_notes:
 
 def _documented(file: InputFile) -> DocumentedInput:
     return DocumentedInput(uri=file.uri, version_id=file.version_id)
+
+
+def _lossy_answer(modes: list[str]) -> list[str]:
+    """Return the note on modes that change the answer. A clip that the GPU decoded has a note of its own."""
+    changing = [mode for mode in modes if mode != "gpuDecode"]
+    return [LOSSY_ANSWER.format(" and ".join(changing))] if changing else []
 
 
 def _lossy(model: ResidentModel) -> list[str]:

@@ -144,6 +144,7 @@ def prepare_request(
     paths: list[Path],
     check: Callable[[], None],
     write_media: WriteMedia = media_as_files,
+    on_gpu: bool = False,
 ) -> ChatRequest:
     """Decode a job's files once, scale them to the model's context, and build the request.
 
@@ -153,6 +154,8 @@ def prepare_request(
     ----------
     check
         Called while files are decoded; an exception that it raises ends the work.
+    on_gpu
+        Whether the GPU decodes large videos.
     """
     journal, began = Journal(), time.monotonic()
     infos = probe_inputs(job, paths)
@@ -161,7 +164,7 @@ def prepare_request(
     answer_tokens = min(job.parameters.max_tokens or checkpoint.answer_tokens, room // 2)
     if answer_tokens < 1:
         raise too_long(f"The prompt fills the model's context of {checkpoint.context:,} tokens.")
-    media = decode_inputs(checkpoint.limits, job, paths, infos, room - answer_tokens, check, journal)
+    media = decode_inputs(checkpoint.limits, job, paths, infos, room - answer_tokens, check, journal, on_gpu)
     parts = [write_media(medium, path) for medium, path in zip(media, paths, strict=True)]
     media_tokens = sum(map(checkpoint.limits.tokens, media))
     if media_tokens >= room:

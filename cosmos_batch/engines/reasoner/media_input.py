@@ -139,6 +139,7 @@ def decode_inputs(
     tokens: int,
     check: Callable[[], None],
     journal: Journal,
+    on_gpu: bool = False,
 ) -> list[DecodedMedia]:
     """Decode a job's files so that together they take at most `tokens` of the prompt.
 
@@ -151,13 +152,16 @@ def decode_inputs(
         What `probe_inputs` returned.
     check
         Called after each frame; an exception that it raises ends the work.
+    on_gpu
+        Whether the GPU decodes large videos.
     """
     decoded: dict[int, DecodedMedia] = {}
     by_size = sorted(range(len(infos)), key=lambda number: limits.unlimited_pixels(job, infos[number]))
     for count, number in enumerate(by_size):
         label = job.label(job.inputs[number])
         with label_failures(label):
-            medium = _decode(limits, job, paths[number], infos[number], tokens // (len(infos) - count), check)
+            share = tokens // (len(infos) - count)
+            medium = _decode(limits, job, paths[number], infos[number], share, check, on_gpu)
         decoded[number], tokens = medium, tokens - limits.tokens(medium)
         journal.note(label + _describe(infos[number], medium))
     in_order = [decoded[number] for number in range(len(infos))]
@@ -167,7 +171,7 @@ def decode_inputs(
 
 
 def _decode(
-    limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: int, check: Callable[[], None]
+    limits: MediaLimits, job: Job, path: Path, info: FileInfo, tokens: int, check: Callable[[], None], on_gpu: bool
 ) -> DecodedMedia:
     if isinstance(info, ImageInfo):
         return read_image(path, limits.image_budget(tokens))
@@ -184,6 +188,7 @@ def _decode(
         max_frames=2 * pairs,
         may_thin=job.parameters.long_video == "sampleDown",
         check=check,
+        on_gpu=on_gpu,
     )
     return _with_enough_frames(clip, limits.frames_per_token)
 

@@ -13,7 +13,7 @@ from itertools import product
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
-from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import GPUS, HOPPER, INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.entries import Objective
 from cosmos_batch.contract.generation.serving import ParallelPlan, ParallelPlans
@@ -152,6 +152,10 @@ def refuse_lossy_deployment(modes: Sequence[LossyMode], pipeline: Pipeline, engi
         able = [name for name, abilities in GENERATOR_ABILITIES.items() if mode in abilities.lossy]
         if engine not in able:
             raise ValueError(f"{key}: {engine} has no {mode}; use engine {' or '.join(able)}, or leave {mode} out")
+    if "fp8Attention" in modes and (others := [gpu for gpu in plans if GPUS[gpu].compute_capability[0] != HOPPER]):
+        raise ValueError(
+            f"{key}: fp8Attention needs an H100 or H200, and instanceTypes have {' and '.join(others)}; leave one out"
+        )
     if modes and (offloading := [gpu for gpu, plan in plans.items() if plan.offload]):
         smallest = Workload.largest(pipeline.modes, "256p", guardrails=True)
         need = gib_per_gpu(ParallelPlan(), pipeline, engine, smallest)

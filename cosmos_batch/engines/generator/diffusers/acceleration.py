@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from cosmos_batch.catalogue.hardware import HOPPER
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.journal import Journal
-
-HOPPER = 9  # major compute capability of H100 and H200, the only GPUs for which FlashAttention 3 was written
 
 
 @dataclass(frozen=True)
@@ -95,19 +94,21 @@ def accelerated(omni: Any, accelerations: Accelerations, conditioning: int | Non
         yield
 
 
-def warm_up(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
+def warm_up(
+    omni: Any, accelerations: Accelerations, device: str, journal: Journal, *, needs_flash_attention: bool = False
+) -> None:
     """On a GPU, generate the smallest video in two steps, so that libraries start, kernels load and layers are
     compiled.
 
-    If that fails, FlashAttention is disabled; if it fails again, compilation is. The journal notes what was disabled.
-    Raises torch.OutOfMemoryError, for which neither is the cause.
+    If that fails, FlashAttention is disabled, unless it is needed; if it fails again, compilation is. The journal notes
+    what was disabled. Raises torch.OutOfMemoryError, for which neither is the cause.
     """
     import torch
 
     if device != "cuda":
         return
     fallbacks: dict[str, Callable[[Any], None]] = {}
-    if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None:
+    if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None and not needs_flash_attention:
         fallbacks["attention is PyTorch's own"] = disable_flash_attention
     if accelerations.compiled:
         fallbacks["the layers are not compiled"] = disable_compilation

@@ -76,6 +76,8 @@ class LoadedCheckpoint:
         The guardrails, which a job may use or not; None if none are loaded.
     accelerations
         The accelerations that were applied.
+    lossy
+        The lossy modes that were applied.
     """
 
     name: str
@@ -85,6 +87,7 @@ class LoadedCheckpoint:
     device: str
     guardrails: LoadedGuardrails | None
     accelerations: Accelerations
+    lossy: Sequence[LossyMode] = ()
 
     def accelerated_job(self, generation: Generation) -> AbstractContextManager[None]:
         """Return a context in which one job is generated with all accelerations."""
@@ -93,7 +96,8 @@ class LoadedCheckpoint:
 
     def warm_up(self, journal: Journal) -> None:
         """Generate a smallest video before the first job; see `acceleration.warm_up`."""
-        warm_up(self.omni, self.accelerations, self.device, journal)
+        needed = "fp8Attention" in self.lossy
+        warm_up(self.omni, self.accelerations, self.device, journal, needs_flash_attention=needed)
 
 
 def import_libraries(journal: Journal) -> None:
@@ -155,7 +159,7 @@ def load_checkpoint(
         f"lossy: {', '.join(lossy) or 'no'}"
     )
     fixed_steps = None if noise_levels is None else len(noise_levels)
-    return LoadedCheckpoint(folder.name, omni, modular, fixed_steps, device, guardrails, accelerations)
+    return LoadedCheckpoint(folder.name, omni, modular, fixed_steps, device, guardrails, accelerations, lossy)
 
 
 def load_guardrails(cache: Path, models: Mapping[str, Path]) -> LoadedGuardrails | None:

@@ -4,10 +4,13 @@ Their effect on quality was not measured, which needs the released weights. Impo
 nor Diffusers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from cosmos_batch.catalogue.generation import LossyMode
+from cosmos_batch.catalogue.hardware import HOPPER
+from cosmos_batch.engines.gpus import compute_capability
 from cosmos_batch.engines.lossy_modes import GENERATORS, refuse_without_fp8, unavailable
 
 # The linear modules of a layer that are computed in every step, which are those of the noise stream.
@@ -26,10 +29,16 @@ def refuse_lossy_modes(modes: Sequence[LossyMode], offload: bool) -> None:
         raise unavailable(modes, "the layers wait in the host's memory", "Take a GPU with more memory", GENERATORS)
     if "fp8" in modes:
         refuse_without_fp8(GENERATORS)
+    if "fp8Attention" in modes and (compute_capability() or (0, 0))[0] != HOPPER:
+        remedy = "Take an H100 or H200"
+        raise unavailable(["fp8Attention"], "FlashAttention 3 does not run on this machine", remedy, GENERATORS)
 
 
 def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
-    """Apply the modes to a loaded `Cosmos3OmniPipeline` whose prompts are cached and whose layers have not run yet."""
+    """Apply the modes to a loaded `Cosmos3OmniPipeline` whose prompts are cached and whose layers have not run yet.
+
+    Raises Failure (EngineFailed) if FlashAttention 3 was not loaded and is to compute in FP8.
+    """
     if "stepCache" in modes:
         # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
         from cosmos_batch.engines.generator.diffusers.transformer import StepCachingTransformer
@@ -37,6 +46,8 @@ def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
         omni.transformer.__class__ = StepCachingTransformer
     if "fp8" in modes:
         quantize_to_fp8(omni.transformer)
+    if "fp8Attention" in modes:
+        attend_in_fp8(omni.transformer)
 
 
 def quantize_to_fp8(transformer: Any) -> None:
@@ -56,3 +67,35 @@ def quantize_to_fp8(transformer: Any) -> None:
     # `set_inductor_config` would change compiler settings for all other layers too, and lengthen the start.
     settings = Float8DynamicActivationFloat8WeightConfig(granularity=PerRow(), set_inductor_config=False)
     quantize_(transformer.layers, settings, is_quantized)
+
+
+def attend_in_fp8(transformer: Any) -> None:
+    """Have FlashAttention 3 attend to the noise in FP8; raises Failure (EngineFailed) where it is not loaded."""
+    kernel = transformer.layers[0].kernel
+    if kernel is None:
+        why = "FlashAttention 3 (fa3-fwd) could not be loaded, as the worker's log says"
+        raise unavailable(["fp8Attention"], why, "Use the container image", GENERATORS)
+    for layer in transformer.layers:
+        layer.kernel = partial(fp8_attention, kernel)
+
+
+def fp8_attention(kernel: Callable[..., Any], query: Any, keys: Any, values: Any) -> Any:
+    """Return what a kernel of FlashAttention 3 attends to in FP8, in the precision of the queries.
+
+    Queries are [batch, tokens, heads, width]. Keys and values have fewer heads, each of them for a group of heads of
+    the queries. There is a scale for each head of the keys.
+    """
+    scaled = (quantized_heads(one, keys.shape[2]) for one in (query, keys, values))
+    (query8, query_scale), (keys8, keys_scale), (values8, values_scale) = scaled
+    return kernel(query8, keys8, values8, q_descale=query_scale, k_descale=keys_scale, v_descale=values_scale)
+
+
+def quantized_heads(tensor: Any, groups: int) -> tuple[Any, Any]:
+    """Return a tensor of [batch, tokens, heads, width] in FP8 (E4M3), and what to multiply it by: [batch, groups]."""
+    import torch
+
+    grouped = tensor.unflatten(2, (groups, -1))
+    largest = grouped.abs().amax(dim=(1, 3, 4)).float()
+    scale = largest.clamp(min=torch.finfo(torch.float32).tiny) / torch.finfo(torch.float8_e4m3fn).max
+    quantized = (grouped / scale[:, None, :, None, None]).to(torch.float8_e4m3fn)
+    return quantized.flatten(2, 3), scale

@@ -25,6 +25,8 @@ _STEP_TOKENS, _LEAST_STEP_TOKENS = 16_384, 2_048
 _RENDERERS = 8
 # vLLM has the reasoner of Cosmos 3 since this release; before, NVIDIA's plugin `vllm-cosmos3` had it by another name.
 _COSMOS3_SINCE = (0, 23)
+# The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written.
+_COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
 _OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
 _MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
 _VIDEO = "<|video_pad|>"
@@ -49,6 +51,8 @@ class VllmPlan(ServerPlan):
         Share of each GPU's memory that it reserves.
     fp8
         Whether it converts the weights to FP8 as it loads them.
+    fp8_cache
+        Whether it keeps the keys and values of the context in FP8.
     """
 
     context: int
@@ -57,12 +61,14 @@ class VllmPlan(ServerPlan):
     step_tokens: int = _STEP_TOKENS
     memory: float = _MEMORY_SHARE
     fp8: bool = False
+    fp8_cache: bool = False
 
     program = "vLLM"
     less_memory = "Choose an instance type with more GPU memory, or a smaller model; for a single file, lower fps."
 
     def __str__(self) -> str:
         precision = ", weights in FP8" if self.fp8 else ""
+        precision += ", keys and values in FP8" if self.fp8_cache else ""
         return f"{self.sequences} requests at once, context of {self.context:,} tokens{precision}"
 
     def command(self, checkpoint: Path, folder: Path) -> list[str]:
@@ -161,7 +167,8 @@ def _on_gpus(plan: VllmPlan) -> list[str]:
     steps = ["--max-num-batched-tokens", str(plan.step_tokens), "--renderer-num-workers", str(_RENDERERS)]
     # Releases after 0.19 have more ways to FP8. This name is in all, and means one scale for each tensor.
     quantization = ["--quantization", "fp8"] if plan.fp8 else []
-    return [*parallel, *steps, *quantization, "--gpu-memory-utilization", str(plan.memory)]
+    quantization += ["--kv-cache-dtype", "fp8"] if plan.fp8_cache else []
+    return [*parallel, *steps, *quantization, *_COMPILED, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:

@@ -7,6 +7,7 @@ A job's files are decoded here in a few threads, once, and written to files that
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,20 @@ from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
-from cosmos_batch.engines.lossy_modes import REASONERS, refuse_without_fp8
+from cosmos_batch.engines.lossy_modes import REASONERS, refuse_without_fp8, unavailable
 from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
 from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
+from cosmos_batch.media import gpu_decoding
 
 # The weights that vLLM loads. Of a Cosmos 3 checkpoint these are the transformer and the vision encoder; the
 # generator's other parts are left out.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
+_IN_FP8: tuple[LossyMode, ...] = ("fp8", "fp8Cache")
 _LEAST_MEMORY = 0.05  # share of a GPU's memory: 4 GB of the largest, less than the smallest model's weights
 
 
@@ -65,18 +68,17 @@ class VllmEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """Return what compiled code depends on beside the model."""
-        lossy = {"lossy": ", ".join(self.lossy)} if self.lossy else {}
+        precision = [mode for mode in self.lossy if mode in _IN_FP8]
+        lossy = {"lossy": ", ".join(precision)} if precision else {}
         return {**compiled_for(self._served.plan.gpus, "vllm"), **lossy}
 
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and block until it answers.
 
         Raises Failure: ModelUnavailable where the checkpoint is broken or needs more memory than there is, EngineFailed
-        where the server does not start or the machine has no FP8 and is to use it.
+        where the server does not start or the machine cannot run one of the lossy modes.
         """
-        fp8 = "fp8" in self.lossy
-        if fp8:
-            refuse_without_fp8(REASONERS)
+        refuse_lossy_modes(self.lossy)
         refuse_incomplete(model_dir, "config.json")
         plan = self._served.plan
         if (reason := uneven(model_dir, plan.gpus)) is not None:
@@ -89,7 +91,13 @@ class VllmEngine:
                 "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
                 retryable=True,
             )
-        self._served.plan = replace(plan, context=context_length(model_dir, context), memory=memory, fp8=fp8)
+        self._served.plan = replace(
+            plan,
+            context=context_length(model_dir, context),
+            memory=memory,
+            fp8="fp8" in self.lossy,
+            fp8_cache="fp8Cache" in self.lossy,
+        )
         self._served.caches = self.caches
         self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
         self._media_threads = MediaThreads()
@@ -105,7 +113,8 @@ class VllmEngine:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            request = await self._media_threads.run(job, prepare_request, self._checkpoint, job, paths, check)
+            prepare = partial(prepare_request, on_gpu="gpuDecode" in self.lossy)
+            request = await self._media_threads.run(job, prepare, self._checkpoint, job, paths, check)
         space_json(request.body)
         dialect = self._served.dialect
         return await self._served.request(lambda connection: complete_chat(connection, MODEL, request, dialect))
@@ -117,6 +126,17 @@ class VllmEngine:
         if self._checkpoint is not None:
             self._checkpoint = None
             self._media_threads.close()
+
+
+def refuse_lossy_modes(modes: Sequence[LossyMode]) -> None:
+    """Raise Failure (EngineFailed) if this machine cannot run one of the modes."""
+    for mode in modes:
+        if mode in _IN_FP8:
+            refuse_without_fp8(REASONERS, mode)
+    if "gpuDecode" in modes and gpu_decoding.device_of_this_process() is None:
+        why = "no decoder of a GPU could be started (NVDEC, by FFmpeg)"
+        remedy = "Take a machine with an NVIDIA GPU whose driver has libnvcuvid, as our images ask for it"
+        raise unavailable(["gpuDecode"], why, remedy, REASONERS)
 
 
 def space_json(body: dict[str, Any]) -> None:

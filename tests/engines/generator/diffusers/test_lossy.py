@@ -237,3 +237,64 @@ def test_engine_uses_the_configured_lossy_modes(
     assert any("lossy: stepCache" in line for line in engine.startup_logs)
     warning = import_module("diffusers.quantizers.torchao.torchao_quantizer").logger
     assert warning.disabled, "its warning about torchao's checkpoints must not get into documents"
+
+
+def attended(query: Any, keys: Any, values: Any, **scales: Any) -> Any:
+    """Return exact attention of [batch, tokens, heads, width], as FlashAttention 3's kernel computes it in FP8."""
+    import torch
+
+    assert {one.dtype for one in (query, keys, values)} == {torch.float8_e4m3fn}
+    batch, groups = query.shape[0], keys.shape[2]
+    exact = []
+    for one, name in ((query, "q_descale"), (keys, "k_descale"), (values, "v_descale")):
+        assert scales[name].shape == (batch, groups) and scales[name].dtype == torch.float32
+        grouped = one.float().unflatten(2, (groups, -1)) * scales[name][:, None, :, None, None]
+        exact.append(grouped.flatten(2, 3).transpose(1, 2))
+    return torch.nn.functional.scaled_dot_product_attention(*exact, enable_gqa=True).transpose(1, 2)
+
+
+def test_attention_in_fp8_has_a_scale_for_each_head_of_the_keys() -> None:
+    """One head is a thousand times as large as the others, which would lose their bits with a scale for all."""
+    import torch
+
+    noise = torch.Generator().manual_seed(1)
+    query, keys, values = (torch.randn(1, 50, heads, 16, generator=noise) for heads in (8, 2, 2))
+    values[:, :, 1] *= 1000
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        *(one.transpose(1, 2) for one in (query, keys, values)), enable_gqa=True
+    ).transpose(1, 2)
+    apart = lossy.fp8_attention(attended, query, keys, values) - exact
+    for heads in (slice(0, 4), slice(4, 8)):
+        assert 0 < apart[:, :, heads].norm() < 0.1 * exact[:, :, heads].norm()
+
+
+def test_zeros_attend_to_nothing_in_fp8() -> None:
+    import torch
+
+    zeros = torch.zeros(1, 5, 2, 16)
+    assert torch.equal(lossy.fp8_attention(attended, zeros, zeros, zeros), zeros)
+
+
+@pytest.mark.parametrize(("output", "fits"), [("9.0\n", True), ("8.9\n", False), ("10.0\n", False), ("", False)])
+def test_attention_in_fp8_needs_a_hopper(driver: Path, output: str, fits: bool) -> None:
+    driver.write_text(output)
+    if fits:
+        lossy.refuse_lossy_modes(["fp8Attention"], offload=False)
+        return
+    with pytest.raises(Failure, match="fp8Attention: impossible here, because FlashAttention 3 does not run"):
+        lossy.refuse_lossy_modes(["fp8Attention"], offload=False)
+
+
+def test_attention_in_fp8_does_not_load_without_flash_attention(checkpoint: Path) -> None:
+    """On a CPU no kernel is loaded."""
+    transformer = loaded(checkpoint).omni.transformer
+    with pytest.raises(Failure, match=r"FlashAttention 3 .* could not be loaded"):
+        lossy.attend_in_fp8(transformer)
+
+
+def test_every_layer_attends_in_fp8(checkpoint: Path) -> None:
+    transformer = loaded(checkpoint).omni.transformer
+    for layer in transformer.layers:
+        layer.kernel = attended
+    lossy.attend_in_fp8(transformer)
+    assert [layer.kernel.func for layer in transformer.layers] == [lossy.fp8_attention] * LAYERS

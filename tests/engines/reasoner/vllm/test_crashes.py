@@ -237,7 +237,7 @@ def test_cancelling_a_job_stops_its_decoding(
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def decode(_reader: object, _job: object, _paths: object, check: Callable[[], None]) -> None:
+    def decode(_reader: object, _job: object, _paths: object, check: Callable[[], None], **_: object) -> None:
         begun.set()
         try:
             while True:

@@ -1,0 +1,51 @@
+"""Decodes large videos with the GPU's own decoder (NVDEC), through FFmpeg, which parses them as it does for a CPU.
+
+H.264 and H.265 prescribe every bit of a decoded frame, so the frames are the same. But the CPU's decoder reports a
+frame whose data are damaged, and the GPU's does not.
+"""
+
+from functools import cache
+
+import av
+from av.codec import Codec
+from av.codec.hwaccel import HWAccel
+from av.video.stream import VideoStream
+
+CODECS = ("h264", "hevc")
+PIXEL_FORMAT = "yuv420p"  # eight bits a value, of the range of television; the GPU gives the same values as `nv12`
+# A core takes half a second for so many. Below, starting a decoder of the GPU gains nothing.
+LEAST_PIXELS = 150_000_000
+
+
+@cache
+def device_of_this_process() -> HWAccel | None:
+    """Return this process's connection to the first GPU, or None if there is none that decodes video.
+
+    FFmpeg ends CUDA's context with the last connection, and starting it again would take a quarter of a second for each
+    file. So this one stays open.
+    """
+    try:
+        return gpu_decoder().create(Codec(CODECS[0], "r"))
+    except (av.FFmpegError, NotImplementedError):  # no driver, or an FFmpeg without CUDA
+        return None
+
+
+def gpu_decoder() -> HWAccel:
+    """Return the settings with which FFmpeg opens a file to decode it on the first GPU.
+
+    Frames stay in the GPU's memory until they are scaled, so that only those that are needed are copied. All files
+    share the process's own CUDA context.
+    """
+    return HWAccel("cuda", allow_software_fallback=False, options={"primary_ctx": "1"}, is_hw_owned=True)
+
+
+def suits_gpu(stream: VideoStream, frames: int) -> bool:
+    """Return whether a GPU decodes so many frames of a stream, and sooner than the CPU does."""
+    context = stream.codec_context
+    decodes = context.name in CODECS and context.pix_fmt == PIXEL_FORMAT
+    return decodes and frames * context.width * context.height >= LEAST_PIXELS
+
+
+def is_on_gpu(frame: av.VideoFrame) -> bool:
+    """Return whether a decoded frame lies in the GPU's memory."""
+    return frame.sw_format is not None

@@ -1,0 +1,159 @@
+"""The GPU's decoder is used for large videos only, and nothing of a clip depends on whether it was."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import av
+import numpy as np
+import pytest
+from av.codec.hwaccel import HWAccel
+from av.video.reformatter import Interpolation, VideoReformatter
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.media import (
+    Clip,
+    PixelBudget,
+    VideoInfo,
+    decoding,
+    frame_sampling,
+    gpu_decoding,
+    probe,
+    sample_frames,
+)
+from tests.support import media_files
+
+BUDGET = PixelBudget(16_000_000, 1_000_000, 32)
+H264 = "bframes=8:b-pyramid=none:b-adapt=0"
+
+
+def video(tmp_path: Path, codec: str = "libx264") -> Path:
+    options = {"x264-params": H264} if codec == "libx264" else {}
+    return media_files.video(tmp_path / "clip.mp4", frames=120, width=72, height=40, codec=codec, codec_options=options)
+
+
+def sample(path: Path, *, on_gpu: bool = True) -> Clip:
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    return sample_frames(path, info.timeline, 1, BUDGET, max_frames=768, on_gpu=on_gpu)
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have small videos decoded on the GPU too, and return the list of the decoders that were tried."""
+    tried: list[str] = []
+    once = frame_sampling._decode_once
+
+    def noted(*arguments: Any) -> Any:
+        tried.append("gpu" if arguments[-1].on_gpu else "cpu")
+        return once(*arguments)
+
+    monkeypatch.setattr(gpu_decoding, "LEAST_PIXELS", 1)
+    monkeypatch.setattr(frame_sampling, "_decode_once", noted)
+    return tried
+
+
+@pytest.fixture
+def cpu_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the CPU decode in the GPU's place, so that a GPU's way is taken on a machine without one."""
+    monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: None)
+
+
+def test_the_gpu_decodes_only_where_it_is_asked_to(tmp_path: Path, ways: list[str], cpu_in_its_place: None) -> None:
+    path = video(tmp_path)
+    exact, quick = sample(path, on_gpu=False), sample(path)
+    assert ways == ["cpu", "gpu"]
+    assert np.array_equal(quick.frames, exact.frames)
+    assert exact.notes == () and quick.notes == (frame_sampling.DECODED_BY_GPU,)
+
+
+def test_small_videos_are_decoded_by_the_cpu(tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: pytest.fail("72 x 40 pixels need no GPU"))
+    assert sample(video(tmp_path)).notes == ()
+
+
+def test_where_the_gpu_decoder_does_not_open_the_cpu_decodes_the_same_clip(
+    tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: HWAccel("cuda", device="99"))  # there is no such GPU
+    clip = sample(video(tmp_path))
+    assert ways == ["gpu", "cpu"]
+    assert len(clip.frames) == 12 and clip.notes == ()
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_the_cpu_decodes_again_what_lacks_frames_and_tells_of_the_damage(
+    tmp_path: Path, ways: list[str], cpu_in_its_place: None, codec: str
+) -> None:
+    path = video(tmp_path, codec)
+    data = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        for packet in container.demux(video=0):
+            if packet.pts is not None and packet.pos is not None and 3.35 <= packet.pts * packet.time_base < 4.25:
+                data[packet.pos : packet.pos + packet.size] = bytes(packet.size)  # no unit of the stream
+    path.write_bytes(data)
+    if codec == "libx265":  # its damage spreads to a frame that is wanted
+        with pytest.raises(Failure, match="damaged: it cannot be decoded at"):
+            sample(path)
+        assert ways[:2] == ["gpu", "cpu"]
+        return
+    after_gpu, exact = sample(path), sample(path, on_gpu=False)
+    assert ways[:2] == ["gpu", "cpu"]
+    assert after_gpu.notes == exact.notes and np.array_equal(after_gpu.frames, exact.frames)
+    assert "damaged" in exact.notes[0]
+
+
+def test_a_machine_without_a_gpu_has_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_decoding, "gpu_decoder", lambda: HWAccel("cuda", device="99"))
+    gpu_decoding.device_of_this_process.cache_clear()
+    assert gpu_decoding.device_of_this_process() is None
+    gpu_decoding.device_of_this_process.cache_clear()
+
+
+def test_a_decoder_of_the_gpu_has_one_thread(tmp_path: Path) -> None:
+    """Several would each hold frames in the GPU's memory, and wait for the same decoder."""
+    path = video(tmp_path, "mpeg4")  # with which no device is started
+    with decoding.open_video(path) as (_, stream):
+        assert stream.codec_context.thread_count == decoding.DECODER_THREADS
+    with decoding.open_video(path, HWAccel("vaapi")) as (_, stream):
+        assert stream.codec_context.thread_count == 1
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "frames", "pixel_format", "suits"),
+    [
+        (1920, 1080, 300, "yuv420p", True),
+        (640, 480, 120, "yuv420p", False),  # a CPU has decoded it before a GPU has started
+        (1920, 1080, 300, "yuv420p10le", False),  # the GPU gives more bits of it than `nv12` has
+        (1920, 1080, 300, "yuvj420p", False),  # `nv12` does not say that its values have the full range
+    ],
+)
+def test_the_gpu_decodes_large_videos_of_eight_bits(
+    width: int, height: int, frames: int, pixel_format: str, suits: bool
+) -> None:
+    for codec in ("h264", "hevc", "mpeg4"):
+        context = SimpleNamespace(name=codec, pix_fmt=pixel_format, width=width, height=height)
+        stream = cast("Any", SimpleNamespace(codec_context=context))
+        assert gpu_decoding.suits_gpu(stream, frames) == (suits and codec != "mpeg4")
+
+
+@pytest.mark.parametrize(("width", "height", "same"), [(160, 96, True), (352, 192, True), (320, 180, False)])
+def test_frames_of_the_gpus_layout_are_scaled_to_the_same_pixels_but_not_at_their_own_size(
+    width: int, height: int, same: bool
+) -> None:
+    """The GPU's `nv12` interleaves the two planes of colors that a CPU's `yuv420p` keeps apart."""
+    noise = np.random.default_rng(0).integers(0, 256, (180, 320, 3), np.uint8)
+    planar = av.VideoFrame.from_ndarray(noise, format="rgb24").reformat(format="yuv420p")
+    values = planar.to_ndarray()
+    colors = values[180:].reshape(2, 90, 160).transpose(1, 2, 0).reshape(90, 320)
+    interleaved = av.VideoFrame.from_ndarray(np.concatenate([values[:180], colors]), format="nv12")
+    first, second = (
+        VideoReformatter()
+        .reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
+        .to_ndarray()
+        for frame in (planar, interleaved)
+    )
+    assert np.array_equal(first, second) == same
+    from_gpu = cast("Any", SimpleNamespace(sw_format=SimpleNamespace(name="nv12"), width=320, height=180))
+    assert frame_sampling._scales_alike(from_gpu, width, height) == same
