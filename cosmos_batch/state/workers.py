@@ -77,7 +77,7 @@ class PipelineRow(TableRow):
         default=0, description="Consecutive waves of workers that died with several jobs in the engine"
     )
     culprits: list[str] = Field(default_factory=list, description="Ids of jobs that ran alone when their worker died")
-    wanted: int = Field(default=0, description="Number of workers it needed when `scale` last ran")
+    wanted: int = Field(default=0, description="Workers it needed and could start when `scale` last ran")
     seconds_per_unit: float | None = Field(
         default=None, description="Measured seconds that a fully loaded worker takes for a unit of weight"
     )
@@ -268,7 +268,7 @@ class Workers:
         )
 
     def wanted(self, workers: int) -> None:
-        """Record how many workers the pipeline needs, for other pipelines that share its vCPUs."""
+        """Record how many workers the pipeline needs and can start, for others that share its vCPUs."""
         self._table.update(self._pk, "pipeline", "SET #wanted = :wanted", {"wanted": workers})
 
     def set_breaker(self, breaker: PipelineRow) -> None:

@@ -170,14 +170,17 @@ class PipelineScaler:
         pipeline, now = self._pipeline, self._now
         young = [worker for worker in live if not worker.is_past_its_life(pipeline.max_life_hours, now)]
         aging = [worker for worker in live if worker not in young]
-        self._workers.wanted(wanted)
+        serving = sum(worker.row.completed > 0 for worker in live)
+        missing = workers_to_start(wanted, len(young), serving, breaker, now)
+        # Of the total it takes only what the breaker lets it use: other pipelines can run workers meanwhile.
+        usable = min(wanted, len(young) + missing)
+        self._workers.wanted(usable)
         # `maxVCpus` is a total, which Batch enforces for each of the pipeline's compute environments only.
         room = pipeline.max_workers - fleet.running
-        within_total = workers_within_total(self._environment, self._pipelines, pipeline, fleet.running, wanted)
+        within_total = workers_within_total(self._environment, self._pipelines, pipeline, fleet.running, usable)
         if within_total is not None:
             room = min(room, within_total)
-        serving = sum(worker.row.completed > 0 for worker in live)
-        missing = max(0, min(workers_to_start(wanted, len(young), serving, breaker, now), room, STARTS_AT_ONCE))
+        missing = max(0, min(missing, room, STARTS_AT_ONCE))
         fleet.start(missing)
         ready = sum(worker.row.state == "READY" for worker in young)
         fleet.drain(aging[: workers_to_retire(len(aging), ready, wanted, room)])
@@ -187,6 +190,7 @@ class PipelineScaler:
     def _refuse_queue(self, breaker: PipelineRow) -> None:
         """Fail the queue's jobs with the breaker's reason, a number of them in each invocation."""
         assert breaker.reason is not None, "a breaker without a reason refuses no jobs"
+        self._workers.wanted(0)
         table = state_table(self._environment.state_table)
         if refuse_queue(self._pipeline.queue_url, breaker.reason, table):
             nudge_to_look(self._environment.nudge_queue_url, self._pipeline.id)

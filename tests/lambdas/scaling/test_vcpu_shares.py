@@ -1,15 +1,25 @@
 """Pipelines share a total of vCPUs by priority. A worker takes 12 vCPUs here, so two workers fit into a total of 24."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.state import Workers
+from cosmos_batch.contract.error import Error
+from cosmos_batch.state import PipelineRow, Workers
 from lambdas.scaling.vcpu_shares import VCpuShare, workers_to_take_back, workers_with_room
-from tests.lambdas.cloud import LARGE, Cloud
-from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, nudge
+from tests.lambdas.cloud import DEFINITION, LARGE, Cloud
+from tests.lambdas.scaling.pipeline_steps import (
+    PLANNED,
+    SWEEP,
+    UNLOADABLE,
+    UNREACHABLE,
+    enqueue,
+    let_pauses_pass,
+    nudge,
+)
 
 
 def test_no_pipeline_exceeds_the_total(cloud: Cloud, deployed: Callable[..., None]) -> None:
@@ -67,6 +77,41 @@ def test_no_vcpus_are_taken_from_equal_or_higher_priorities(
     enqueue(cloud, 1)
     nudge(PLANNED)
     assert not [row for row in other.list() if row.must_drain]
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, UNLOADABLE], ids=["pauses", "refuses"])
+def test_a_pipeline_whose_workers_cannot_start_keeps_no_vcpus_from_others(
+    cloud: Cloud, workers: Workers, deployed: Callable[..., None], error: Error
+) -> None:
+    deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": -1}})
+    enqueue(cloud, 30)
+    nudge(PLANNED)
+    assert len(cloud.batch.submitted) == 2
+    for worker in ("job-0", "job-1"):
+        cloud.batch.jobs[worker] |= {"status": "FAILED", "statusReason": "Essential container in task exited"}
+        workers.ended(worker, error)
+    nudge(SWEEP)
+    nudge({"pipeline": LARGE})
+    assert [submitted["jobQueue"] for submitted in cloud.batch.submitted[2:]] == [LARGE]
+
+
+def test_a_pipeline_that_may_start_one_worker_takes_vcpus_back_for_one(
+    cloud: Cloud, workers: Workers, deployed: Callable[..., None]
+) -> None:
+    """After failures one worker at a time shows whether workers can serve again."""
+    deployed(scaling={"max_total_vcpus": 24}, others={LARGE: {"priority": -1}})
+    low = Workers(cloud.table, LARGE)
+    for name in ("low-0", "low-1"):
+        low.submitted(name, "definition")
+    later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+    failing = PipelineRow(failures=1, reason=UNREACHABLE, retry_at=later, job_definition=DEFINITION)
+    workers.set_breaker(failing)
+    enqueue(cloud, 30)
+    nudge(PLANNED)
+    assert [row.must_drain for row in low.list()].count(True) == 0
+    let_pauses_pass(workers)
+    nudge(SWEEP)
+    assert [row.must_drain for row in low.list()].count(True) == 1
 
 
 SHARES = st.builds(
