@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
@@ -24,6 +25,8 @@ class PoliciesForPeople(Construct):
         pipelines: Sequence[PipelineResources],
     ) -> None:
         super().__init__(scope, construct_id)
+        # CDK then merges statements: IAM refuses a managed policy of more than 6,144 characters.
+        self.node.set_context("@aws-cdk/aws-iam:minimizePolicies", True)
         self._storage, self._machine = storage, machine
         self.viewer = iam.ManagedPolicy(self, "Viewer", description="Read runs of Cosmos Batch and their files")
         self.operator = iam.ManagedPolicy(self, "Operator", description="Plan, start, stop and read these runs")
@@ -68,7 +71,12 @@ class PoliciesForPeople(Construct):
 
 
 def _allow_worker_logs(policy: iam.ManagedPolicy, pipelines: Sequence[PipelineResources]) -> None:
-    """Allow to read what the worker of an item has logged. It is a Batch job, of which Batch knows the stream."""
+    """Allow to read what the worker of an item has logged. It is a Batch job, of which Batch knows the stream.
+
+    One pattern stands for the logs of all workers, because thirteen ARNs would take a quarter of the policy.
+    CloudFormation calls them `<stack>-<logical id>-<suffix>`, and the id is that of `Log` of a `Worker`.
+    """
     if pipelines:
         allow(policy, ["batch:DescribeJobs", "batch:DescribeJobDefinitions"], ["*"])
-        allow(policy, ["logs:GetLogEvents"], [pipeline.worker.log.log_group_arn for pipeline in pipelines])
+        logs = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{Aws.STACK_NAME}-*WorkerLog*"
+        allow(policy, ["logs:GetLogEvents"], [logs])

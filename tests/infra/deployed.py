@@ -22,6 +22,7 @@ REFERENCES = {
 }
 ARNS = {
     "AWS::Batch::JobQueue": REFERENCES["AWS::Batch::JobQueue"],
+    "AWS::DynamoDB::Table": "arn:{partition}:dynamodb:{region}:{account}:table/{name}",
     "AWS::Logs::LogGroup": "arn:{partition}:logs:{region}:{account}:log-group:{name}:*",
     "AWS::S3::Bucket": "arn:{partition}:s3:::{name}",
     "AWS::SQS::Queue": "arn:{partition}:sqs:{region}:{account}:{name}",
@@ -49,7 +50,18 @@ class Deployed:
             return self._attribute(stack, *argument)
         if function == "Fn::ImportValue":
             return self._exported(argument)
+        if function == "Fn::Select":
+            index, (separator, joined) = argument[0], argument[1]["Fn::Split"]
+            return self.text(stack, joined).split(separator)[int(index)]
         raise LookupError(f"This helper does not resolve {function} of {stack} yet.")
+
+    def document(self, stack: str, value: Any) -> Any:
+        """Return a property that is a JSON document, such as a policy, as the service reads it."""
+        if isinstance(value, list):
+            return [self.document(stack, one) for one in value]
+        if isinstance(value, dict) and not any(key == "Ref" or key.startswith("Fn::") for key in value):
+            return {key: self.document(stack, one) for key, one in value.items()}
+        return self.text(stack, value)
 
     def _reference(self, stack: str, name: str) -> str:
         pseudo = {"AWS::Region": self._region, "AWS::AccountId": ACCOUNT, "AWS::Partition": PARTITION}

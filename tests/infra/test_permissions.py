@@ -2,11 +2,19 @@
 
 import json
 import re
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
+from cosmos_batch.planning.configuration import parse_config
+from infra.synth import synthesize
 from tests.infra.assembly import STACKS, Assembly, Resource, resolve
-from tests.infra.examples import NAMES, example
+from tests.infra.deployed import Deployed
+from tests.infra.examples import FOLDER, NAMES, example
+
+MANAGED_POLICY = 6144  # characters of a managed policy that IAM takes
+KEY = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-4567890abcd"
 
 # What every function has: its log, and its traces.
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
@@ -196,6 +204,38 @@ def test_the_policies_for_people_are_attached_to_nobody() -> None:
     viewer, operator = example("everything").properties("Pipelines", "IAM::ManagedPolicy", "People")
     assert not {"Users", "Groups", "Roles"} & (viewer.keys() | operator.keys())
     assert not [one for one in statements_for_people("everything") if "*" in json.dumps(one["Action"])]
+
+
+def test_the_policies_for_people_are_as_long_as_iam_takes_with_all_pipelines_and_five_buckets_of_others(
+    tmp_path: Path,
+) -> None:
+    config = json.loads((FOLDER / "everything.json").read_text(encoding="utf-8"))
+    buckets = [
+        {"name": f"media-of-a-department-{number}", "prefix": f"videos-{number}/", "kmsKeyArn": f"{KEY}{number}"}
+        for number in range(5)
+    ]
+    config["app"]["cosmosBatch"] = {"storage": {"assetBuckets": buckets}}
+    assembly = Assembly(synthesize(parse_config(json.dumps(config)), tmp_path / "cdk.out"))
+    deployed = Deployed({f"CosmosBatch-{stack}": template for stack, template in assembly.templates.items()})
+    policies = assembly.properties("Pipelines", "IAM::ManagedPolicy", "People")
+    documents = [deployed.document("CosmosBatch-Pipelines", policy["PolicyDocument"]) for policy in policies]
+    assert max(len(json.dumps(document, separators=(",", ":"))) for document in documents) <= MANAGED_POLICY
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_people_may_read_the_logs_of_workers_and_no_other_logs(name: str) -> None:
+    deployed = Deployed({f"CosmosBatch-{stack}": template for stack, template in example(name).templates.items()})
+    document = deployed.document("CosmosBatch-Pipelines", statements_for_people(name))
+    (pattern,) = {one["Resource"] for one in document if one["Action"] == "logs:GetLogEvents"}
+    logs = example(name).resources("Pipelines", "Logs::LogGroup")
+    readable = {log for log in logs if fnmatchcase(deployed.text("CosmosBatch-Pipelines", arn_of(log)), pattern)}
+    definitions = example(name).properties("Pipelines", "Batch::JobDefinition")
+    options = [one["ContainerProperties"]["LogConfiguration"]["Options"] for one in definitions]
+    assert readable == {option["awslogs-group"]["Ref"] for option in options}
+
+
+def arn_of(resource: str) -> Resource:
+    return {"Fn::GetAtt": [resource, "Arn"]}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
