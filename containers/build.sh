@@ -12,6 +12,11 @@ if aws ecr describe-images --repository-name "${REPOSITORY#*/}" --image-ids "ima
 fi
 
 aws ecr get-login-password | docker login --username AWS --password-stdin "$registry"
+# The mirror may be another registry of ECR, such as that of a central account.
+ecr_mirror=${MIRROR%%/*}
+if [[ $ecr_mirror =~ ^[0-9]+\.dkr\.ecr\.([a-z0-9-]+)\. && $ecr_mirror != "$registry" ]]; then
+    aws ecr get-login-password --region "${BASH_REMATCH[1]}" | docker login --username AWS --password-stdin "$ecr_mirror"
+fi
 if [ -n "${DOCKER_HUB_USERNAME:-}" ]; then
     echo "$DOCKER_HUB_PASSWORD" | docker login --username "$DOCKER_HUB_USERNAME" --password-stdin
 fi

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
-from aws_cdk import CustomResource, Duration, IgnoreMode, RemovalPolicy, Stack
+from aws_cdk import Aws, CustomResource, Duration, IgnoreMode, RemovalPolicy, Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
@@ -28,6 +29,7 @@ ENDS = ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"]
 BUILD_TIMEOUT, QUEUED_TIMEOUT = Duration.minutes(50), Duration.minutes(8)
 KEPT_IMAGES = 10
 HANDLER_TIMEOUT = Duration.minutes(1)
+ECR_MIRROR = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<prefix>.*)")
 
 
 def build_context(image: Image) -> list[str]:
@@ -188,6 +190,7 @@ class ImageBuild(ImageRepository):
         for repository in (self.repository, self._cache):
             repository.grant_pull_push(project)
         allow(project, ["ecr:DescribeImages"], [self.repository.repository_arn])
+        _allow_mirror(project, self._settings.base_image_mirror)
         return project
 
     def _security_group(self, network: NetworkStack) -> ec2.SecurityGroup:
@@ -212,6 +215,21 @@ class ImageBuild(ImageRepository):
                     type=codebuild.BuildEnvironmentVariableType.SECRETS_MANAGER,
                 )
         return variables
+
+
+def _allow_mirror(project: codebuild.Project, mirror: str) -> None:
+    """Allow a build to pull through a cache of ECR, which fetches what it lacks with the rights of who pulls.
+
+    The rights are those of docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache-iam.html. A mirror that is
+    not of ECR needs none.
+    """
+    if (match := ECR_MIRROR.match(mirror)) is None:
+        return
+    repositories = "arn:{}:ecr:{}:{}:repository/{}*".format(
+        Aws.PARTITION, match["region"], match["account"], match["prefix"]
+    )
+    pull = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+    allow(project, [*pull, "ecr:BatchImportUpstreamImage", "ecr:CreateRepository"], [repositories])
 
 
 def _tag(asset_hash: str, settings: ImageSettings) -> str:

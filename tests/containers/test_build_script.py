@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "containers" / "build.sh"
+REGISTRY = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 VARIABLES = {
     "IMAGE": "reasoner",
-    "REPOSITORY": "123456789012.dkr.ecr.us-east-1.amazonaws.com/images/reasoner",
-    "CACHE": "123456789012.dkr.ecr.us-east-1.amazonaws.com/layers",
+    "REPOSITORY": f"{REGISTRY}/images/reasoner",
+    "CACHE": f"{REGISTRY}/layers",
     "TAG": "0123abcd",
     "MIRROR": "",
     "CUDA": "cu130",
@@ -119,6 +120,24 @@ def test_passwords_come_by_standard_input(builder: Builder) -> None:
         "docker login --username me --password-stdin",
         "read secret",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mirror", "logged_in"),
+    [
+        ("210987654321.dkr.ecr.eu-west-1.amazonaws.com/hub/", ["eu-west-1"]),
+        ("123456789012.dkr.ecr.us-east-1.amazonaws.com/hub/", []),  # the registry of our own images
+        ("mirror.example/hub/", []),
+    ],
+)
+def test_another_registry_of_ecr_is_logged_in_to_before_it_is_asked_for_images(
+    builder: Builder, mirror: str, logged_in: list[str]
+) -> None:
+    assert builder.build(MIRROR=mirror) == 0
+    passwords = [line for line in builder.called if line.startswith("aws ecr get-login-password --region")]
+    assert passwords == [f"aws ecr get-login-password --region {region}" for region in logged_in]
+    logins = [line.rpartition(" ")[2] for line in builder.called if line.startswith("docker login")]
+    assert logins == [REGISTRY, *([mirror.partition("/")[0]] if logged_in else [])]
 
 
 def test_without_a_secret_docker_hub_is_read_by_nobody_in_particular(builder: Builder) -> None:

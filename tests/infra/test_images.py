@@ -206,6 +206,27 @@ def test_docker_hub_is_logged_in_to_by_a_secret_or_gone_around_by_a_mirror(tmp_p
     assert plain["Properties"]["Tag"] != mirrored["Properties"]["Tag"]  # another base is another image
 
 
+@pytest.mark.parametrize(
+    ("mirror", "repositories"),
+    [
+        ("123456789012.dkr.ecr.us-east-1.amazonaws.com/hub/", [":ecr:us-east-1:123456789012:repository/hub/*"]),
+        ("mirror.example/hub/", []),
+    ],
+)
+def test_a_build_may_pull_through_a_mirror_that_is_a_cache_of_ecr(
+    mirror: str, repositories: list[str], tmp_path: Path
+) -> None:
+    assembly = synthesized(tmp_path, own=f'{{"images": {{"baseImageMirror": "{mirror}"}}}}')
+    statements = [
+        statement
+        for policy in assembly.properties("Images", "IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "ecr:BatchImportUpstreamImage" in statement["Action"]
+    ]
+    assert [statement["Resource"]["Fn::Join"][1][-1] for statement in statements] == repositories
+    assert all({"ecr:BatchGetImage", "ecr:CreateRepository"} < {*statement["Action"]} for statement in statements)
+
+
 @pytest.fixture
 def local_docker(tmp_path: Path) -> Assembly:
     return synthesized(tmp_path, cosmos=', "useCodeBuild": false')
