@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 GPU_LOST = 70  # exit status of a worker whose CUDA context is unusable
 
-# The wording of torch and CUDA, in an exception's name or in its message.
-_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory", re.IGNORECASE)
+# The wording of torch and CUDA, in an exception's name or in its message; cuBLAS and cuDNN have a status of their own.
+_OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|STATUS_ALLOC_FAILED", re.IGNORECASE)
 _ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 _ALLOCATORS = (_ALLOCATOR, "PYTORCH_ALLOC_CONF")  # the second is its name since torch 2.9, which reads both
 
@@ -49,21 +49,19 @@ def run_with_failures(parameters: str, work: Callable[..., T], *arguments: objec
     parameters
         The request's parameters that need less memory when lowered, for the remedy.
     """
-    import torch
-
     try:
         return work(*arguments)
     except Failure:
         raise
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        free_memory()
-        raise Failure(
-            "EngineFailed",
-            f"Memory ran out on this job: {error}",
-            f"Lower {parameters}, or choose an instance type with more memory.",
-            retryable=isinstance(error, MemoryError),
-        ) from error
     except Exception as error:
+        if isinstance(error, MemoryError) or _gpu_memory_ran_out(error):
+            free_memory()
+            raise Failure(
+                "EngineFailed",
+                f"Memory ran out on this job: {error}",
+                f"Lower {parameters}, or choose an instance type with more memory.",
+                retryable=isinstance(error, MemoryError),
+            ) from error
         if _gpu_is_lost(error):
             # The jobs in this worker run again one at a time, because any of them may be the cause.
             log.critical("the GPU's context is lost: %s", error)
@@ -83,6 +81,14 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _gpu_memory_ran_out(error: Exception) -> bool:
+    """Return whether a GPU's memory ran out, for torch's allocator or, as a "CUDA error", for a library beside it.
+
+    The second leaves the CUDA context usable, as the first does: CUDA counts it among the errors that are not sticky.
+    """
+    return mentions_out_of_memory(f"{type(error).__name__}: {error}")
 
 
 def _gpu_is_lost(error: Exception) -> bool:
