@@ -12,7 +12,13 @@ from tests.infra.assembly import Resource
 ACCOUNT, PARTITION, SUFFIX = "123456789012", "aws", "amazonaws.com"
 LONGEST_REGION = "ap-southeast-1"  # as long as any region's name with g6e
 RANDOM, RANDOM_OF_BATCH = "0A1B2C3D4E5F6", "0a1B2c3D4e5F6g7H"
-LONGEST_NAME = {"AWS::SQS::Queue": 80, "AWS::Lambda::Function": 64, "AWS::S3::Bucket": 63, "AWS::IAM::Role": 64}
+LONGEST_NAME = {
+    "AWS::Events::Rule": 64,
+    "AWS::IAM::Role": 64,
+    "AWS::Lambda::Function": 64,
+    "AWS::S3::Bucket": 63,
+    "AWS::SQS::Queue": 80,
+}
 # What `Ref` is, where it is not the name.
 REFERENCES = {
     "AWS::SQS::Queue": "https://sqs.{region}.{suffix}/{account}/{name}",
@@ -23,6 +29,8 @@ REFERENCES = {
 ARNS = {
     "AWS::Batch::JobQueue": REFERENCES["AWS::Batch::JobQueue"],
     "AWS::DynamoDB::Table": "arn:{partition}:dynamodb:{region}:{account}:table/{name}",
+    "AWS::Events::Rule": "arn:{partition}:events:{region}:{account}:rule/{name}",
+    "AWS::IAM::Role": "arn:{partition}:iam::{account}:role/{name}",
     "AWS::Logs::LogGroup": "arn:{partition}:logs:{region}:{account}:log-group:{name}:*",
     "AWS::S3::Bucket": "arn:{partition}:s3:::{name}",
     "AWS::SQS::Queue": "arn:{partition}:sqs:{region}:{account}:{name}",

@@ -1,6 +1,7 @@
 """The queues, their dead-letter queues, and the events that are sent to them."""
 
 import json
+from fnmatch import fnmatchcase
 
 import pytest
 from moto.events.models import EventPattern
@@ -11,10 +12,15 @@ from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.worker import server_outages
 from infra.constructs.job_queue import MAX_RECEIVES
 from tests.infra.assembly import REASONERS, Assembly, Resource
+from tests.infra.deployed import Deployed
+from tests.infra.examples import NAMES, example
 from tests.support.jobs import make_job
 
 DAY = 86_400
 PIPELINES = [one.id for one in REASONERS]
+PIPELINES_STACK = "CosmosBatch-Pipelines"
+# docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html
+POLICY_STATEMENTS, POLICY_BYTES = 20, 8192
 
 
 def queues(assembly: Assembly) -> dict[str, Resource]:
@@ -46,6 +52,54 @@ def test_every_queue_is_encrypted_and_takes_tls_only(assembly: Assembly) -> None
         if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     }
     assert denied == queues(assembly).keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_policy_of_every_queue_is_as_long_as_sqs_takes(name: str) -> None:
+    """With all pipelines as well, each of which has rules that send to one queue."""
+    deployed = deployed_example(name)
+    for queue, policy in example(name).resources("Pipelines", "SQS::QueuePolicy").items():
+        document = deployed.document(PIPELINES_STACK, policy["Properties"]["PolicyDocument"])
+        assert len(document["Statement"]) <= POLICY_STATEMENTS, queue
+        assert len(json.dumps(document, separators=(",", ":"))) <= POLICY_BYTES, queue
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_rule_may_send_to_the_queue_that_is_its_target(name: str) -> None:
+    deployed = deployed_example(name)
+    statements = [
+        deployed.document(PIPELINES_STACK, statement)
+        for policy in example(name).properties("Pipelines", "SQS::QueuePolicy")
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    rules = example(name).resources("Pipelines", "Events::Rule")
+    arns = {rule: deployed.text(PIPELINES_STACK, {"Fn::GetAtt": [rule, "Arn"]}) for rule in rules}
+    sent = {
+        (arns[name], arn)
+        for name, rule in rules.items()
+        for target in rule["Properties"]["Targets"]
+        if ":sqs:" in (arn := deployed.text(PIPELINES_STACK, target["Arn"]))
+    }
+    assert sent
+    assert not [
+        (rule, queue) for rule, queue in sent if not any(may_send(rule, queue, statement) for statement in statements)
+    ]
+
+
+def may_send(rule: str, queue: str, statement: Resource) -> bool:
+    """Return whether a statement allows a rule to send messages to a queue."""
+    condition = statement.get("Condition", {})
+    patterns = [arns["aws:SourceArn"] for arns in condition.values() if "aws:SourceArn" in arns]
+    return (
+        statement["Effect"] == "Allow"
+        and "sqs:SendMessage" in statement["Action"]
+        and statement["Resource"] == queue
+        and any(fnmatchcase(rule, pattern) for pattern in patterns)
+    )
+
+
+def deployed_example(name: str) -> Deployed:
+    return Deployed({f"CosmosBatch-{stack}": template for stack, template in example(name).templates.items()})
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
