@@ -54,19 +54,27 @@ class ReasonerWorkload:
 
 
 def make_clips(folder: Path, count: int, scale: int) -> list[Path]:
-    """Write MP4 clips of four seconds. All differ, so that no cache of an engine spares work."""
+    """Return MP4 clips of four seconds, which are written unless they exist.
+
+    All differ, so that no cache of an engine spares work.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     scenes = [draw_scene(index / (FPS * SECONDS - 1)) for index in range(FPS * SECONDS)]
     frames = [np.asarray(scene.resize((scene.width * scale, scene.height * scale))) for scene in scenes]
     paths = [folder / f"{number:04}.mp4" for number in range(count)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda path: _encode(path, frames, int(path.stem)), paths))
+        list(pool.map(lambda path: _encode(path, frames, int(path.stem)), missing(paths)))
     return paths
+
+
+def missing(paths: list[Path]) -> list[Path]:
+    """Return the files that do not exist yet."""
+    return [path for path in paths if not path.exists()]
 
 
 def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
     stamp = np.random.default_rng(number).integers(0, 256, 3, np.uint8)
-    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+    with av.open(f"{path}.part", "w", format="mp4", options={"movflags": "faststart"}) as container:
         stream = container.add_stream("libx264", rate=FPS, options={"crf": "20", "threads": "1"})
         stream.height, stream.width, stream.pix_fmt = *frames[0].shape[:2], "yuv420p"
         for frame in frames:
@@ -74,6 +82,7 @@ def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
             stamped[:_STAMP, :_STAMP] = stamp
             container.mux(stream.encode(av.VideoFrame.from_ndarray(stamped, format="rgb24")))
         container.mux(stream.encode())
+    Path(f"{path}.part").rename(path)
 
 
 def make_job(number: int, clip: Path, workload: ReasonerWorkload, prefix: str = "") -> Job:

@@ -111,7 +111,7 @@ class ReasonerSession:
             self.keep("agreement", agreement(*greedy))
 
     async def _measure_large(self, engine: Any, aws: InstantAws, large: list[Path]) -> None:
-        """Measure large clips with all cores and with few, decoded by the CPU and, where there is one, by the GPU."""
+        """Measure large clips with all cores, decoded by the CPU and, where there is one, by the GPU; then with few."""
         cores, exact = os.sched_getaffinity(0), engine.lossy
         await self._pass(aws, large[:8], "Large, warm-up. ")
         decoders = {"CPU": exact}
@@ -119,10 +119,9 @@ class ReasonerSession:
             self.keep("1080p, same frames", same_frames(large[:_ALIKE]))
             decoders["GPU"] = (*exact, _ON_GPU)
         for decoder, engine.lossy in decoders.items():
-            for count in (len(cores), _FEW_CORES):
-                step = f"1080p, {count} cores, {decoder}"
-                with on_cores(set(sorted(cores)[:count])):
-                    self.keep(step, await self._pass(aws, large, f"Large: {step}. "))
+            self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
+        with on_cores(set(sorted(cores)[:_FEW_CORES])):
+            self.keep(f"1080p, {_FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
         engine.lossy = exact
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
