@@ -1,4 +1,4 @@
-"""Outages of AWS: while jobs end by them, a worker receives no messages."""
+"""Outages of AWS: while jobs end by them, or SQS itself fails, a worker receives no messages."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,8 @@ class AwsOutage:
     Attributes
     ----------
     is_on
-        Whether a job has ended by a fault of AWS that may pass, and the state table has not been written since.
+        Whether a job has ended, or a receive has failed, by a fault of AWS that may pass, and the state table has not
+        been written since.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,12 @@ class AwsOutage:
         if error is None:
             self.is_on = False
             self._pauses.reset()
-        elif isinstance(error, FAULTS) and may_succeed_later(error) and not self.is_on:
+        elif isinstance(error, FAULTS) and may_succeed_later(error):
+            self.begin()
+
+    def begin(self) -> None:
+        """Note a fault of AWS that may pass."""
+        if not self.is_on:
             self.is_on = True
             self._pauses.begin()
 
@@ -47,4 +53,5 @@ class AwsOutage:
             log.warning("no job is received, because the state table cannot be written: %s", fault)
             self._pauses.begin()
         else:
-            self.is_on = False  # whether jobs succeed again, the next one shows; until then the pauses go on growing
+            # Whether messages come and jobs succeed again, the next one shows; until then the pauses go on growing.
+            self.is_on = False

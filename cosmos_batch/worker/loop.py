@@ -12,6 +12,7 @@ from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHAS
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.planning.pace import narrowed, weight_of
 from cosmos_batch.state import WorkerRow
+from cosmos_batch.store.s3_retries import FAULTS, may_succeed_later
 from cosmos_batch.worker.aws_outages import AwsOutage
 from cosmos_batch.worker.job_attempt import AttemptEnd, AttemptPhase, JobAttempt
 from cosmos_batch.worker.pace import PaceMeter
@@ -178,9 +179,19 @@ class WorkerLoop:
         return False
 
     async def _take(self, wait_seconds: int) -> int:
-        """Receive once and start the jobs. Returns how many messages came."""
+        """Receive once and start the jobs. Returns how many messages came.
+
+        A fault of SQS that may pass does not end the worker, whose jobs in hand would then be inferred again.
+        """
         wait = min(wait_seconds, POLL_SECONDS) if self._attempts else wait_seconds
-        messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
+        try:
+            messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
+        except FAULTS as fault:
+            if not may_succeed_later(fault):
+                raise
+            log.warning("no message can be received: %s", fault)
+            self._aws_outage.begin()
+            return 0
         for message in messages:
             await self._begin(message)
         return len(messages)

@@ -1,6 +1,8 @@
 """While AWS is unavailable a worker receives nothing, so that no job loses its receipts."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +82,48 @@ def test_a_job_that_ends_by_another_fault_is_no_outage(error: Exception) -> None
     assert not outage.is_on
     outage.job_ended(refused("InternalServerError", 500))
     assert outage.is_on
+
+
+@pytest.mark.parametrize("fault", [AWAY, refused("ThrottlingException", 400)])
+def test_a_job_in_hand_is_answered_while_sqs_is_unavailable(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: Exception
+) -> None:
+    monkeypatch.setattr(server_outages, "FIRST_PROBE", 0.05)
+    monkeypatch.setattr(server_outages, "LONGEST_PROBE", 0.1)
+    end = tmp_path / "end"
+    bench.send(bench.job("held", prompt=json.dumps({"until": str(end)})))
+    worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+    refusals: list[Exception] = []
+
+    def unavailable(**_: Any) -> Any:
+        refusals.append(fault)
+        raise fault
+
+    async def scene() -> None:
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: bench.attempts("held") == 1)
+        with monkeypatch.context() as outage:
+            outage.setattr(worker.runner.queue._sqs, "receive_message", unavailable)
+            await until(lambda: len(refusals) >= 3 or serving.done())
+        assert not serving.done(), "the worker goes on"
+        bench.send(bench.job("later"))
+        await until(lambda: (row := bench.jobs.get("later")) is not None and row.state == "SUCCEEDED")
+        end.touch()
+        await until(lambda: len(bench.stepfunctions.calls_of("success")) == 2)
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    held = bench.jobs.get("held")
+    assert held is not None and (held.state, held.attempts, held.give_backs) == ("SUCCEEDED", 1, 0)
+
+
+def test_a_worker_that_may_not_receive_ends(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = bench.worker(idle_seconds=600)
+
+    def refuse(**_: Any) -> Any:
+        raise refused("AccessDenied", 403)
+
+    monkeypatch.setattr(worker.runner.queue._sqs, "receive_message", refuse)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        worker.run()
