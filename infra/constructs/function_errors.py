@@ -4,7 +4,8 @@
 REFUSED = "Failure"
 EVERYTHING = ["States.ALL"]
 # Errors of Lambda itself, and throttling of our functions' calls: they do not depend on the request. Three are
-# the names of boto3's exceptions, and the functions of runs raise `lambdas.clients.Throttled` for all throttling.
+# the names of boto3's exceptions, and `plan` and the functions of runs raise `lambdas.clients.Throttled` for all
+# throttling.
 PASSING = [
     "Lambda.TooManyRequestsException",
     "Lambda.ServiceException",

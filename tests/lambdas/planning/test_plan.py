@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT, PROMPT_INLINE_LIMIT, PROMPT_LIMIT
 from cosmos_batch.catalogue.pipelines import DEFAULT_PROMPT, DEFAULT_SYSTEM_PROMPT
@@ -15,6 +16,8 @@ from cosmos_batch.contract.error import Error, Failure, too_late
 from cosmos_batch.contract.job import Job, OutputKey
 from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.state import Callbacks, Jobs, ReservedKeys, Revisions
+from infra.constructs.function_errors import PASSING
+from lambdas.clients import Throttled
 from lambdas.handlers.plan import handler
 from lambdas.planning import plan as planning
 from lambdas.scaling import nudges as nudge
@@ -352,3 +355,34 @@ def test_a_job_that_asks_for_a_new_copy_names_no_commit(cloud: Cloud) -> None:
     cloud.put(KEY)
     Revisions(cloud.table, SMALL).record(IDENTITY.model, "main", "1" * 40)
     assert plan_for(4, invalidateModel=True)["plannedFor"]["revision"] is None
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "status", "code"),
+    [
+        ("s3", "HeadObject", 503, "503"),
+        ("s3", "GetObject", 503, "SlowDown"),
+        ("sqs", "SendMessage", 403, "RequestThrottled"),
+        ("ssm", "GetParameters", 400, "ThrottlingException"),
+        ("dynamodb", "PutItem", 400, "RequestLimitExceeded"),
+    ],
+)
+def test_a_throttled_call_is_tried_again_until_the_deadline(
+    cloud: Cloud, service: str, operation: str, status: int, code: str
+) -> None:
+    cloud.put(KEY)
+    cloud.put("prompt.txt", b"What happens?")
+
+    def throttle(**_: object) -> None:
+        answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        raise ClientError(answer, operation)
+
+    events, hook = getattr(cloud, service).meta.events, f"before-call.{service}.{operation}"
+    events.register(hook, throttle)
+    try:
+        with pytest.raises(Throttled):
+            plan(promptUri="s3://assets/prompt.txt")
+    finally:
+        events.unregister(hook, throttle)
+    assert Throttled.__name__ in PASSING, "the state machine knows it by the name of its class"
+    assert job(plan(promptUri="s3://assets/prompt.txt")).prompt == "What happens?"
