@@ -253,7 +253,8 @@ class Runner:
         If the newer copy cannot be loaded, only that job fails too. But the model is not in memory any more, so this
         worker ends with the Failure.
 
-        The job fails even if the cause may pass: given back, it would do the same to one worker after another.
+        The job fails even if the cause may pass: given back, it would do the same to one worker after another. After a
+        fault of AWS or of the file system, which is nobody's answer about the model, it is given back.
         """
         if not self.model.too_old_for(attempt.job):
             return True
@@ -267,6 +268,16 @@ class Runner:
             if not self.model.is_loaded:
                 raise
             return False
+        except Exception as fault:
+            if self.model.is_loaded:
+                raise
+            raise Failure(
+                "ModelUnavailable",
+                f"A newer copy of the model could not be loaded: {type(fault).__name__}: {fault}",
+                "Nothing: another worker is started, for which the jobs wait. If it happens again, see the log of "
+                f"Batch job {self.environment.aws_batch_job_id}.",
+                retryable=True,
+            ) from fault
         return True
 
     async def _open(self, attempt: JobAttempt, alone: bool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
@@ -34,7 +35,7 @@ class OldModel:
 
     published_at: datetime
     not_found: Failure | None = None
-    not_fetched: Failure | None = None
+    not_fetched: Exception | None = None
 
     def __post_init__(self) -> None:
         self.downloads = 0
@@ -124,6 +125,31 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture, retr
         assert row is not None
         assert row.open_attempt is None
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
+
+
+@pytest.mark.parametrize("fault", [EndpointConnectionError(endpoint_url="https://dynamodb"), OSError(116, "ESTALE")])
+def test_a_worker_whose_renewal_is_broken_off_by_a_fault_ends_and_fails_no_job(
+    bench: WorkerFixture, fault: Exception
+) -> None:
+    """Without a model it would receive each job and give it back, again and again, until all receipts are used up."""
+    bench.send(bench.job("asks", invalidate_model=True))
+    for n in range(4):
+        bench.send(bench.job(f"plain-{n}"))
+    worker = with_hub_model(bench, OldModel(yesterday(), not_fetched=fault))
+
+    async def scene() -> Failure:
+        with pytest.raises(Failure) as raised:
+            async with asyncio.timeout(20):
+                await worker.serve()
+        return raised.value
+
+    error = asyncio.run(scene()).error
+    assert (error.code, error.retryable) == ("ModelUnavailable", True)
+    assert bench.stepfunctions.calls_of("failure") == []
+    row = bench.jobs.get("asks")
+    assert row is not None and (row.state, row.attempts, row.give_backs) == ("PLANNED", 0, 1)
+    answered = len(bench.stepfunctions.calls_of("success"))
+    assert bench.waiting() == (5 - answered, 0)
 
 
 def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: WorkerFixture) -> None:
