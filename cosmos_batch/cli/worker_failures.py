@@ -29,18 +29,21 @@ class WorkerFailure:
 
 
 def find_worker_failure(workers: Workers) -> WorkerFailure | None:
-    """Return why no worker of a pipeline serves; None where one does, or none has failed."""
+    """Return why no worker of a pipeline serves; None where one does, or none has failed.
+
+    A worker that is asked to leave takes no job that waits, and says nothing about the next one.
+    """
     rows, breaker = workers.list(), workers.pipeline()
-    alive = [row for row in rows if row.state != "ENDED"]
-    if any(row.state == "READY" for row in alive):
+    coming = [row for row in rows if row.state in ("SUBMITTED", "STARTING", "READY") and not row.must_drain]
+    if any(row.state == "READY" for row in coming):
         return None
     # A worker that has started has an instance, so a lack that is still stored has passed.
-    lacks_capacity = breaker.lacks_capacity and all(row.state == "SUBMITTED" for row in alive)
+    lacks_capacity = breaker.lacks_capacity and all(row.state == "SUBMITTED" for row in coming)
     failed = breaker.failures > 0 or breaker.open or lacks_capacity
     error = _unjudged_failure(rows) or (breaker.reason if failed else None)
     since = breaker.no_capacity_since if lacks_capacity else None
     if error is not None:
-        return WorkerFailure(error, _next_try(alive, breaker), since)
+        return WorkerFailure(error, _next_try(coming, breaker), since)
     return _server_outage(rows)
 
 
@@ -74,8 +77,8 @@ def _started_at(moment: str) -> str:
     return f"The next worker is started at {moment[11:19]} UTC."
 
 
-def _next_try(alive: list[WorkerRow], breaker: PipelineRow) -> str:
-    if alive:
+def _next_try(coming: list[WorkerRow], breaker: PipelineRow) -> str:
+    if coming:
         return "Another worker is being started."
     if breaker.retry_at is None or datetime.fromisoformat(breaker.retry_at) <= datetime.now(UTC):
         return "The next worker is started within a minute."

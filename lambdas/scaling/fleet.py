@@ -131,8 +131,11 @@ class Fleet:
 
     @property
     def has_started(self) -> bool:
-        """Return whether one of the workers has an instance: its process has started and has not ended."""
-        return any(worker.row.state != "SUBMITTED" and not worker.has_ended for worker in self.all)
+        """Return whether one of the workers that take jobs, or will, has an instance: its process has started.
+
+        One that drains has had its instance since before, which says nothing about the next one's.
+        """
+        return any(worker.row.state != "SUBMITTED" for worker in self.live)
 
     @property
     def _uncounted_of_deployment(self) -> list[FleetWorker]:

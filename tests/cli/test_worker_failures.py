@@ -120,6 +120,33 @@ def test_a_lack_of_capacity_is_not_shown_once_a_worker_has_started(workers: Work
     assert find_worker_failure(workers) is None
 
 
+def drain(workers: Workers, has_heard: bool) -> None:
+    """Record a worker that was asked to leave, and finishes the jobs that it has in hand once it has heard of it."""
+    workers.started("old")
+    workers.ready("old")
+    workers.must_drain("old")
+    if has_heard:
+        workers.draining("old")
+
+
+@pytest.mark.parametrize("has_heard", [False, True])
+def test_a_worker_that_drains_hides_no_failure_and_is_not_the_next_try(workers: Workers, has_heard: bool) -> None:
+    drain(workers, has_heard)
+    fail(workers, "w", NO_TOKEN)
+    workers.judged("w")
+    workers.set_breaker(PipelineRow(failures=1, open=True, reason=NO_TOKEN, retry_at=LATER.isoformat()))
+    assert str(find_worker_failure(workers)) == (
+        f"no worker can serve: No token is set. Set one. The next worker is started at {LATER:%H:%M:%S} UTC."
+    )
+
+
+@pytest.mark.parametrize("has_heard", [False, True])
+def test_a_worker_that_drains_hides_no_lack_of_capacity(workers: Workers, has_heard: bool) -> None:
+    drain(workers, has_heard)
+    lack_capacity(workers)
+    assert "There has been no instance since 2026-11-22 07:10 UTC." in str(find_worker_failure(workers))
+
+
 def leave(workers: Workers, until: datetime) -> None:
     """Record a worker that has left while its jobs wait for a server until then."""
     workers.started("w")

@@ -196,6 +196,19 @@ class TestEnds:
         assert shortage.since == since < shortage.until
 
     @pytest.mark.usefixtures("sixteen")
+    def test_a_lack_of_capacity_is_stored_while_an_earlier_worker_drains(self, cloud: Cloud, workers: Workers) -> None:
+        """It has its instance and takes no job, however long its last one takes."""
+        workers.started("job-0")
+        workers.ready("job-0")
+        workers.must_drain("job-0")
+        cloud.batch.jobs["job-0"]["status"] = "RUNNING"
+        for job in list(cloud.batch.jobs.values())[1:]:
+            job |= {"status": "FAILED", "statusReason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"}
+        for _ in range(2):
+            nudge(SWEEP)
+            assert workers.pipeline().lacks_capacity
+
+    @pytest.mark.usefixtures("sixteen")
     def test_workers_without_an_instance_are_counted_for_the_alarm(
         self, cloud: Cloud, lines: Callable[[], str]
     ) -> None:
