@@ -37,6 +37,9 @@ class Answer(Model):
     frame_times: list[float] = Field(
         default_factory=list, description="Seconds of the frames that the model saw of the first video"
     )
+    zero_at: float = Field(
+        default=0.0, description="The second of a video from which the model counted: that where a clip of it begins"
+    )
     data: Any = Field(default=None, description="The answer parsed, where one that fits a JSON Schema was asked for")
     data_error: str | None = Field(default=None, description="Why there is no `data`, where it was asked for")
 

@@ -72,9 +72,11 @@ class EndpointEngine(EndpointEngineBase):
             request = await self._media_threads.run(
                 job, prepare_request, self._checkpoint, job, paths, check, media_as_data
             )
-        if job.parameters.start:
-            request.notes.append(f"For the model, {job.parameters.start:g} s of a video were its beginning, 0 s.")
-        return await self._send(server, request)
+        start = job.parameters.start or 0.0
+        if start:
+            request.notes.append(f"For the model, {start:g} s of a video were its beginning, 0 s.")
+        answer = await self._send(server, request)
+        return answer.model_copy(update={"zero_at": start})
 
     async def _send(self, server: RemoteServer, request: ChatRequest) -> Answer:
         """Send the request; if the server refuses optional fields or the schema, send it again without them."""

@@ -82,13 +82,13 @@ def _checked(answer: Answer, job: Job, workdir: Path) -> Answer:
         return answer.model_copy(update={"data": None, "data_error": error + cut})
     notes = answer.notes
     if job.parameters.task is not None:
-        notes = [*notes, *_note_on_times(job, workdir, list(times_in(data)))]
+        notes = [*notes, *_note_on_times(job, workdir, list(times_in(data)), answer.zero_at)]
         data = with_units(data, _picture_size(job, workdir) if has_places(data) else None)
     return answer.model_copy(update={"data": data, "data_error": None, "notes": notes})
 
 
-def _note_on_times(job: Job, workdir: Path, times: list[float]) -> list[str]:
-    """Return a note if the answer names times at which the model saw nothing."""
+def _note_on_times(job: Job, workdir: Path, times: list[float], zero_at: float) -> list[str]:
+    """Return a note if the answer names times at which the model saw nothing. They count from the second `zero_at`."""
     if not times:
         return []
     # Imported here, as in `_picture_size`.
@@ -96,7 +96,8 @@ def _note_on_times(job: Job, workdir: Path, times: list[float]) -> list[str]:
 
     infos = [probe(path) for path in input_paths(job, workdir)]
     duration = max((info.timeline.duration for info in infos if isinstance(info, VideoInfo)), default=0.0)
-    first, last = job.parameters.start or 0.0, min(job.parameters.end or duration, duration)
+    first = (job.parameters.start or 0.0) - zero_at
+    last = min(job.parameters.end or duration, duration) - zero_at
     outside = [seconds for seconds in times if not first - _ROUNDING_SECONDS <= seconds <= last + _ROUNDING_SECONDS]
     if not outside:
         return []

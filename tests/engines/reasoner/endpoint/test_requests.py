@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ from PIL import Image
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.tasks import TASKS
 from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
+from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
 from tests.support import media_files
@@ -38,6 +41,21 @@ def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
     assert request["media_io_kwargs"]["video"]["num_frames"] == -1
     assert (request["seed"], request["temperature"]) == (3407, 0.7)
     assert "For the model, 1 s of a video were its beginning, 0 s." in answer.notes
+
+
+@pytest.mark.parametrize(
+    ("end", "note"), [(2, None), (3, "Times outside of what the model saw, 0.0 to 2.0 s, are in the answer: 3 s.")]
+)
+def test_times_count_from_the_beginning_of_the_clip_that_was_sent(
+    server: Server, load: Callable[..., EndpointEngine], clip: Path, tmp_path: Path, end: int, note: str | None
+) -> None:
+    task = "temporal-localization"
+    server.answers = [completion(json.dumps([{"start": 0, "end": end, "caption": "It moves."}]))]
+    job = make_job(clip.name, task=task, jsonSchema=TASKS[task].schema, start=2)
+    place(clip, job, tmp_path / "job")
+    answer = asyncio.run(run_with_schema(load(), job, tmp_path / "job"))
+    assert isinstance(answer, Answer) and answer.data is not None
+    assert [line for line in answer.notes if "Times" in line] == ([] if note is None else [note])
 
 
 def test_refused_media_settings_are_left_out_from_then_on(
