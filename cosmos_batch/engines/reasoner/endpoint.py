@@ -1,7 +1,8 @@
 """The reasoner engine for a user's own server that speaks OpenAI's chat completions: a NIM container, vLLM, a service.
 
 Files are decoded, cut, sampled and scaled here, as for every engine, and sent inside of the request, because the server
-cannot read our files. Images are sent as PNG, clips as MP4 with exactly the sampled frames.
+cannot read our files. Images are sent as PNG, clips as MP4 with exactly the sampled frames. H.264 changes the
+frames a little, which a note in the answer says.
 """
 
 import base64
@@ -38,6 +39,11 @@ _NOT_IN_OPENAI = ("top_k", "repetition_penalty")  # vLLM and NIM have these
 SERVER_SAMPLES_FRAMES = (
     "The server takes no settings of a request for its media: of the frames that were sent, the model saw those that "
     "the server's own rate takes."
+)
+
+SENT_AS_H264 = (
+    "The frames of a video were sent to the server as H.264 of high quality, which loses fine detail, above all of "
+    "colors."
 )
 
 
@@ -95,6 +101,8 @@ class EndpointEngine(EndpointEngineBase):
             raise server.refusal(response)
         for name in sorted(self._refused_fields & request.body.keys()):
             request.notes.append(f"The server refuses `{name}`: the answer was sampled without it.")
+        if shows_video:
+            request.notes.append(SENT_AS_H264)
         if self._refused_fields & settings.keys():
             request.notes.append(SERVER_SAMPLES_FRAMES)
         try:

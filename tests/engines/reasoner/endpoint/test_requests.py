@@ -15,7 +15,7 @@ from PIL import Image
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
+from cosmos_batch.engines.reasoner.endpoint import SENT_AS_H264, SERVER_SAMPLES_FRAMES, EndpointEngine
 from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
@@ -41,6 +41,11 @@ def test_sampled_and_scaled_media_are_sent_inside_of_the_request(
     assert request["media_io_kwargs"]["video"]["num_frames"] == -1
     assert (request["seed"], request["temperature"]) == (3407, 0.7)
     assert "For the model, 1 s of a video were its beginning, 0 s." in answer.notes
+    assert SENT_AS_H264 in answer.notes
+
+
+def test_an_image_is_sent_without_loss_and_without_a_note(ask: Callable[..., Answer], picture: Path) -> None:
+    assert ask(picture).notes == []
 
 
 @pytest.mark.parametrize(
