@@ -11,6 +11,7 @@ from cosmos_batch.cli.commands import wait
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
 from cosmos_batch.contract.job import Job
+from cosmos_batch.contract.s3 import S3Location, allowed, parse_uri
 from cosmos_batch.state.item_jobs import ItemJobs
 from cosmos_batch.state.job_rows import Attempt
 from cosmos_batch.state.run_rows import Watcher
@@ -66,6 +67,26 @@ def test_retry_starts_the_same_request_without_its_deadline(
     [started] = stepfunctions.started
     assert json.loads(started["input"]) == request
     assert capsys.readouterr().out == f"{started['name']}\n" and started["name"] != "refused"
+
+
+def test_retry_uploads_a_prompt_again_that_only_the_job_itself_may_read(
+    deployment: Deployment, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`upload` keeps a long prompt of a sidecar in the state bucket, below the job's id."""
+    kept = S3Location(deployment.state_bucket, "requests/refused/prompt.txt")
+    request = {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4", "promptUri": kept.uri}
+    stepfunctions.put("refused", "FAILED", input=json.dumps(request))
+    assert main(["retry", "refused"]) == 1 and stepfunctions.started == []
+    assert f"{kept.uri} does not exist any more." in capsys.readouterr().err
+    s3 = deployment.clients("s3")
+    s3.put_object(Bucket=kept.bucket, Key=kept.key, Body="Was geschieht? 何?".encode())
+    assert main(["retry", "refused"]) == 0
+    [started] = stepfunctions.started
+    again = json.loads(started["input"])
+    place = parse_uri(again.pop("promptUri"))
+    assert again == {"pipeline": PIPELINE, "input": "s3://assets/clip.mp4"}
+    assert allowed(place, deployment.asset_roots)
+    assert s3.get_object(Bucket=place.bucket, Key=place.key)["Body"].read().decode() == "Was geschieht? 何?"
 
 
 def test_retry_starts_a_job_that_is_named_twice_once(stepfunctions: FakeStepFunctions) -> None:
