@@ -8,8 +8,9 @@ import click
 
 from cosmos_batch.cli import deployment as deployments
 from cosmos_batch.cli.command_line import CosmosCommand
-from cosmos_batch.cli.errors import WrongCall
-from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.errors import FAILED, WrongCall, explain
+from cosmos_batch.cli.messages import inform, warn
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.model_name import is_commit
 from cosmos_batch.state import RecordedRevision, Revisions
 
@@ -58,19 +59,23 @@ def put(name: str) -> int:
 def update(pipelines: tuple[str, ...]) -> int:
     """Ask Hugging Face which commits the recorded tags and branches are now. Default: of all pipelines.
 
-    Workers and jobs follow within minutes.
+    Workers and jobs follow within minutes. A model that cannot be read keeps its commit; the exit status is 1 then.
     """
-    deployment = deployments.find()
+    deployment, status = deployments.find(), 0
     for pipeline in pipelines or deployment.pipelines:
         if pipeline not in deployment.pipelines:
             raise WrongCall(f"{pipeline} is not deployed here.", f"Name one of: {', '.join(deployment.pipelines)}.")
         revisions = deployment.workers(pipeline).revisions
         recorded = [revision for revision in revisions.list() if not is_commit(revision.revision)]
         for revision in recorded:
-            print(f"{pipeline}: {_updated(revisions, revision)}")
+            try:
+                print(f"{pipeline}: {_updated(revisions, revision)}")
+            except Failure as failure:  # rows of models that are not configured any more stay
+                warn(f"error: {pipeline}: {explain(failure)}")
+                status = FAILED
         if not recorded:
             print(f"{pipeline}: nothing is recorded; its first worker records what it loads")
-    return 0
+    return status
 
 
 def _updated(revisions: Revisions, recorded: RecordedRevision) -> str:

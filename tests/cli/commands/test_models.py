@@ -44,6 +44,23 @@ def test_recorded_branches_move_to_the_present_commit_and_the_command_prints_it(
     assert deployment.workers(OTHER).revisions.list()[0].commit == new
 
 
+def test_a_model_that_the_hub_does_not_have_any_more_keeps_no_other_one_from_its_update(
+    hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The row of a model stays when another one is configured."""
+    revisions = deployment.workers(PIPELINE).revisions
+    for model in ("my-org/removed", MODEL):
+        revisions.record(model, "main", "0" * 40)
+    assert update() == 1
+    printed = capsys.readouterr()
+    assert f"{PIPELINE}: {MODEL}@main is {hub.repositories[MODEL].main}" in printed.out
+    assert f"{PIPELINE}: ModelUnavailable: my-org/removed does not exist on the Hub" in printed.err
+    assert {one.model: one.commit for one in revisions.list()} == {
+        "my-org/removed": "0" * 40,
+        MODEL: hub.repositories[MODEL].main,
+    }
+
+
 def test_a_pinned_commit_stays(hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     """The Hub may not have it any more."""
     deployment.workers(PIPELINE).revisions.record_pinned(MODEL, "0" * 40)
