@@ -15,6 +15,8 @@ from cosmos_batch.contract.model_name import is_commit
 from cosmos_batch.state import RecordedRevision, Revisions
 
 STEPS = 20  # lines of progress
+# Whatever is recorded was recorded before: the clock of this machine may be behind that of the worker.
+ALWAYS = datetime.max.replace(tzinfo=UTC)
 
 
 @click.group()
@@ -85,7 +87,7 @@ def _updated(revisions: Revisions, recorded: RecordedRevision) -> str:
 
     model, revision = recorded.model, recorded.revision
     commit = Hub(model, None, LOGIN).resolve(revision).commit
-    revisions.record(model, revision, commit, unless_since=datetime.now(UTC))
+    revisions.record(model, revision, commit, unless_since=ALWAYS)
     changed = "as before" if commit == recorded.commit else f"before: {recorded.commit}"
     return f"{model}@{revision} is {commit} ({changed})"
 

@@ -1,6 +1,7 @@
 """`cosmos-batch models update` moves recorded tags and branches to their present commits, and nothing else."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cosmos_batch.cli.commands import models
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.main import main
+from cosmos_batch.state import revisions
 from tests.cli.conftest import PIPELINE
 from tests.support.model_hub import Hub
 
@@ -44,18 +46,29 @@ def test_recorded_branches_move_to_the_present_commit_and_the_command_prints_it(
     assert deployment.workers(OTHER).revisions.list()[0].commit == new
 
 
+def test_a_commit_moves_that_a_worker_with_another_clock_has_recorded(
+    hub: Hub, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = deployment.workers(PIPELINE).revisions
+    with monkeypatch.context() as worker:
+        worker.setattr(revisions, "now", lambda: (datetime.now(UTC) + timedelta(minutes=5)).isoformat())
+        recorded.record(MODEL, "main", "0" * 40)
+    assert update(PIPELINE) == 0
+    assert recorded.list()[0].commit == hub.repositories[MODEL].main, "as the command has printed"
+
+
 def test_a_model_that_the_hub_does_not_have_any_more_keeps_no_other_one_from_its_update(
     hub: Hub, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The row of a model stays when another one is configured."""
-    revisions = deployment.workers(PIPELINE).revisions
+    recorded = deployment.workers(PIPELINE).revisions
     for model in ("my-org/removed", MODEL):
-        revisions.record(model, "main", "0" * 40)
+        recorded.record(model, "main", "0" * 40)
     assert update() == 1
     printed = capsys.readouterr()
     assert f"{PIPELINE}: {MODEL}@main is {hub.repositories[MODEL].main}" in printed.out
     assert f"{PIPELINE}: ModelUnavailable: my-org/removed does not exist on the Hub" in printed.err
-    assert {one.model: one.commit for one in revisions.list()} == {
+    assert {one.model: one.commit for one in recorded.list()} == {
         "my-org/removed": "0" * 40,
         MODEL: hub.repositories[MODEL].main,
     }
