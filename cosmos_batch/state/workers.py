@@ -1,6 +1,6 @@
 """The rows of workers, and of the pipelines that they serve. `scale` decides by them (decisions 005 and 071)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -31,6 +31,9 @@ class WorkerRow(TableRow):
     model: str | None = Field(default=None, description="Name of the loaded model")
     revision: str | None = Field(default=None, description="Tag or branch of the model in the configuration")
     commit: str | None = Field(default=None, description="The loaded commit of the model, or a folder's digest")
+    guardrails: dict[str, str] = Field(
+        default_factory=dict, description="The loaded commit of each model of its guardrails, which follow `main`"
+    )
     completed: int = Field(default=0, description="Number of jobs that it has answered")
     server_answers: bool = Field(
         default=False, description="Whether the last of its jobs that needed a remote server was answered"
@@ -173,14 +176,20 @@ class Workers:
         expression = "SET #state = :ready, #lastSeen = :now, #stages.#modelLoaded = :now REMOVE #waiting"
         return self._set(worker, expression, ready="READY")
 
-    def loaded(self, worker: str, model: str, revision: str, commit: str) -> None:
-        """Record which model the worker has loaded. `scale` asks it to leave if another commit is recorded."""
+    def loaded(
+        self, worker: str, model: str, revision: str, commit: str, guardrails: Mapping[str, str] | None = None
+    ) -> None:
+        """Record which models the worker has loaded. `scale` asks it to leave if another commit is recorded.
+
+        `guardrails` has the commit of each model of its guardrails.
+        """
         self._set(
             worker,
-            "SET #model = :model, #revision = :revision, #commit = :commit",
+            "SET #model = :model, #revision = :revision, #commit = :commit, #guardrails = :guardrails",
             model=model,
             revision=revision,
             commit=commit,
+            guardrails=dict(guardrails or {}),
         )
 
     def seen(self, worker: str, completed: int, server_answers: bool = False) -> WorkerRow:

@@ -37,6 +37,7 @@ class ResidentModel:
         self._context = context
         self._guardrails = guardrails
         self._stored: StoredModel | None = None
+        self._stored_guardrails: list[StoredModel] = []
         self._back_ups: list[asyncio.Future[None]] = []
 
     @property
@@ -44,6 +45,11 @@ class ResidentModel:
         """Return the copy of the model that is loaded."""
         assert self._stored is not None, "`load` comes first"
         return self._stored
+
+    @property
+    def guardrail_commits(self) -> dict[str, str]:
+        """Return the loaded commit of each model of the guardrails."""
+        return {stored.model: stored.commit for stored in self._stored_guardrails}
 
     @property
     def is_loaded(self) -> bool:
@@ -76,7 +82,7 @@ class ResidentModel:
             ) from error
         if isinstance(self.engine, RemoteEngine):  # the server has a name of its own for the model
             stored = replace(stored, model=self.engine.remote_model)
-        self._stored = stored
+        self._stored, self._stored_guardrails = stored, guardrails
         self._back_ups.append(asyncio.ensure_future(asyncio.to_thread(self._back_up, stored, *guardrails)))
 
     def too_old_for(self, job: Job) -> bool:

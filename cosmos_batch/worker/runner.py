@@ -135,10 +135,15 @@ class Runner:
         return planned_for.revision == self.model.stored.commit
 
     async def record_model(self) -> None:
-        """Write the loaded commit to the worker's row: `scale` compares it with the recorded revision."""
+        """Write the loaded commits to the worker's row: `scale` compares them with the recorded revisions."""
         stored, environment = self.model.stored, self.environment
         await asyncio.to_thread(
-            self.workers.loaded, environment.aws_batch_job_id, stored.model, environment.model_revision, stored.commit
+            self.workers.loaded,
+            environment.aws_batch_job_id,
+            stored.model,
+            environment.model_revision,
+            stored.commit,
+            self.model.guardrail_commits,
         )
 
     async def _pass_on(self, attempt: JobAttempt) -> AttemptEnd:

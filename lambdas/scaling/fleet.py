@@ -7,6 +7,7 @@ from typing import Any
 
 from cosmos_batch.catalogue.pipelines import PIPELINE_TAG
 from cosmos_batch.contract.environment import DeployedCompute
+from cosmos_batch.contract.model_name import MAIN
 from cosmos_batch.state import WorkerRow, Workers, outage_of
 from lambdas.clients import client
 from lambdas.scaling.batch_reasons import WorkerEnd, end_by_batch
@@ -159,13 +160,18 @@ class Fleet:
                 self._workers.ended(worker.row.worker, error, cause=cause)
 
     def is_outdated(self, worker: FleetWorker) -> bool:
-        """Return whether its job definition is not the deployed one, or its model's commit not the recorded one."""
+        """Return whether its job definition is not the deployed one, or a commit that it has loaded not the recorded.
+
+        Those are the commits of its model and of its guardrails' models.
+        """
         if worker.job_definition not in (None, self._pipeline.job_definition):
             return True
         row = worker.row
         if row.model is None or row.revision is None:
             return False  # it has not loaded its model yet, or is of a version that does not write these fields
-        return row.commit != self._recorded_commits.get((row.model, row.revision), row.commit)
+        loaded: dict[tuple[str, str], str | None] = {(row.model, row.revision): row.commit}
+        loaded |= {(model, MAIN): commit for model, commit in row.guardrails.items()}
+        return any(commit != self._recorded_commits.get(model, commit) for model, commit in loaded.items())
 
     def drain_outdated(self) -> None:
         """Ask outdated workers to leave, and terminate those that still wait for an instance."""

@@ -83,6 +83,21 @@ def test_guardrail_models_are_fetched_and_backed_up_for_the_next_worker(
     assert again.guardrail_models == engine.guardrail_models and hub.requests == 0
 
 
+def test_the_loaded_commits_are_written_to_the_workers_row(environment: WorkerEnvironment, hub: Hub) -> None:
+    """`scale` asks the worker to leave when another one is recorded."""
+    runner = assemble(environment, Clients(), lease_holder(), Guarded()).runner
+    runner.workers.started("worker-1")
+
+    async def scene() -> None:
+        await runner.model.load()
+        await runner.record_model()
+        await runner.model.backed_up()
+
+    asyncio.run(scene())
+    row = runner.workers.get("worker-1")
+    assert row is not None and row.guardrails == {model: hub.repositories[model].main for model in MODELS}
+
+
 def test_an_unaccepted_license_fails_with_the_way_to_disable_guardrails(
     environment: WorkerEnvironment, hub: Hub
 ) -> None:

@@ -243,17 +243,21 @@ def test_metrics_are_a_log_line(cloud: Cloud, lines: Callable[[], str]) -> None:
     assert {one["Name"] for one in directive["Metrics"]} <= metric.keys()
 
 
-def test_a_worker_of_an_outdated_commit_is_replaced(cloud: Cloud, workers: Workers) -> None:
+@pytest.mark.parametrize("moved", ["nvidia/Cosmos-Reason2-2B", "Qwen/Qwen3Guard-Gen-0.6B"])
+def test_a_worker_of_an_outdated_commit_is_replaced(cloud: Cloud, workers: Workers, moved: str) -> None:
+    """The commit may be that of its model, or of a model of its guardrails."""
     enqueue(cloud)
     nudge(PLANNED)
     workers.started("job-0")
-    workers.loaded("job-0", "nvidia/Cosmos-Reason2-2B", "main", "1" * 40)
+    guardrails = {"Qwen/Qwen3Guard-Gen-0.6B": "1" * 40}
+    workers.loaded("job-0", "nvidia/Cosmos-Reason2-2B", "main", "1" * 40, guardrails)
     workers.ready("job-0")
-    workers.revisions.record("nvidia/Cosmos-Reason2-2B", "main", "1" * 40)
+    for model in ("nvidia/Cosmos-Reason2-2B", *guardrails):
+        workers.revisions.record(model, "main", "1" * 40)
     nudge(SWEEP)
     row = workers.get("job-0")
     assert row is not None and not row.must_drain
-    workers.revisions.record("nvidia/Cosmos-Reason2-2B", "main", "2" * 40, unless_since=datetime.now(UTC))
+    workers.revisions.record(moved, "main", "2" * 40, unless_since=datetime.now(UTC))
     nudge(SWEEP)
     row = workers.get("job-0")
     assert row is not None and row.must_drain
