@@ -51,10 +51,10 @@ class Problems:
             remedies = [*dict.fromkeys(self._remedies.values()), *([hint] if hint else [])]
             raise WrongCall("\n".join(self._remedies), "\n".join(remedies))
 
-    def settle(self, valid: int, skip_invalid: bool) -> None:
-        """Name the problems of files, of which so many are valid, and forget them.
+    def report(self, valid: int, skip_invalid: bool) -> None:
+        """Report the problems, and forget them: as warnings if the invalid files may be skipped and `valid` is not 0.
 
-        Raises WrongCall, unless the invalid ones may be skipped and others are left.
+        Otherwise raises WrongCall with them. `valid` is the number of files without a problem.
         """
         if not (skip_invalid and valid):
             self.raise_all("--skip-invalid goes on with the others." if valid else None)

@@ -86,7 +86,7 @@ def command(
     inputs = checked_request([name for name in names if is_single_file(name)], request, problems)
     sources = [name for name in names if not is_single_file(name)]
     check_folders(names, request, problems, skip_invalid)
-    problems.settle(len(inputs) + len(sources), skip_invalid)
+    problems.report(len(inputs) + len(sources), skip_invalid)
     target = output_target(output, force, "a document for each file" if are_many else None)
     changes = _changes(model, endpoint)
     config_file = partial(_config_file, pipeline, changes, [*sources, *map(str, inputs)], request, skip_invalid)

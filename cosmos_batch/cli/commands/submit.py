@@ -91,7 +91,7 @@ def command(
     deployment = deployments.find()
     chosen = chosen_reasoner(pipeline, deployment.pipelines)
     inputs = checked_objects(deployment, inputs, request, chosen, problems)
-    problems.settle(len(inputs), skip_invalid)
+    problems.report(len(inputs), skip_invalid)
     inform_of_stand_ins(deployment, [chosen])
     for submitted in submit_files(deployment, inputs, request, chosen):
         print(json.dumps({"id": submitted.job_id, "input": submitted.input}) if as_json else submitted.job_id)
