@@ -1,4 +1,4 @@
-"""Loads a checkpoint in a server of ours, sends it requests, replaces a server that has ended, and stops it."""
+"""Loads a checkpoint in a server process on this machine, sends it requests, replaces a server that ended, stops it."""
 
 import asyncio
 import logging
@@ -22,11 +22,13 @@ from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.serving.watchdog import watch
 
 START_SECONDS = 1800  # a cold start that compiles everything on slow disks
-# The worker ends after so many crashes without an answer in between. With the default worker.maxAttempts, 3, one job
-# causes at most 4: its attempts, and before them one crash that is not counted because other jobs were running.
+# The worker ends after this number of crashes without an answer in between. With the default worker.maxAttempts, 3, one
+# job causes at most 4: its attempts, and before them one crash that is not counted because other jobs were running.
 CRASHES_IN_A_ROW = 5
 STARTUP_LINES = 200
-_SMALLER_PLANS = 2  # each is a whole start; the second asks for a sixteenth of the first plan
+# How often the plan is made smaller. Each time costs a whole start of the server, and a plan that is cut to a quarter
+# each time is a sixteenth after the second.
+_SMALLER_PLANS = 2
 FULL_PLAN_AFTER = 64  # answers on a smaller plan, after which a restart uses the full one again
 _FREEING_SECONDS, _FREEING_POLLS = 5, 12  # a driver takes up to a minute to free the memory of a process that ended
 _ENDING_SECONDS = 5  # the server's process ends within this time after a connection broke
@@ -163,10 +165,11 @@ class ServedModel(Generic[Plan]):
         progress = partial(self.dialect.progress, server)
         threading.Thread(target=watch, args=(server, self._has_requests, progress), name="watch", daemon=True).start()
         self.startup_seconds = self.dialect.start_phases(journal.lines, seconds)
-        took = ", ".join(f"{phase} {took:.1f} s" for phase, took in self.startup_seconds.items())
-        self.startup_logs = [*journal.lines, f"{self._name} is ready: {took}"]
+        phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in self.startup_seconds.items())
+        self.startup_logs = [*journal.lines, f"{self._name} is ready: {phases}"]
 
     def _has_requests(self) -> bool:
+        """Return whether requests are under way; the watchdog counts missing progress only then."""
         return self._requests > 0
 
     @property
@@ -190,7 +193,7 @@ class ServedModel(Generic[Plan]):
         return True
 
     def _make_plan_smaller(self, server: Server) -> bool:
-        """Take a smaller plan if the server ran out of memory; return whether there was one left to try."""
+        """Make the next server's plan smaller if this one ran out of memory; return whether a smaller plan was left."""
         if not self._ran_out_of_memory(server) or self._times_smaller == _SMALLER_PLANS:
             return False
         if (smaller := self.plan.smaller()) is None:
@@ -201,7 +204,7 @@ class ServedModel(Generic[Plan]):
         return True
 
     def _wait_for_memory(self) -> None:
-        """Wait until the memory that the plan takes is free; after a minute take a plan for what is free then."""
+        """Wait until the memory that the plan takes is free; after a minute, shrink the plan to what is free then."""
         for _ in range(_FREEING_POLLS):
             self._closed.wait(_FREEING_SECONDS)
             fitted = self.plan.fitted_to_free_memory()
@@ -230,7 +233,10 @@ class ServedModel(Generic[Plan]):
         await asyncio.to_thread(self._start)
 
     async def _explain(self, server: Server, error: Exception) -> Exception:
-        """Return what an error of one request means: that the server ended, or a failure of this request alone."""
+        """Return the exception to raise for an error of one request.
+
+        That is EngineDied where the server ended, and otherwise a Failure of this request alone.
+        """
         if await _is_healthy(server):
             log.error("the engine failed at a request", extra={"errors": server.error_lines})
             if isinstance(error, Failure):
