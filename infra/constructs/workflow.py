@@ -70,7 +70,8 @@ class Workflow(Construct):
             ),
         )
 
-        # Not in the policies of these roles' own, on which the functions depend, and the machine on the functions.
+        # Separate policies, because the functions depend on the default policies of their roles and the machine depends
+        # on the functions: the machine's ARN in a default policy would be a circular dependency.
         iam.Policy(
             self,
             "ShardAnswersPolicy",
@@ -93,15 +94,16 @@ class Workflow(Construct):
         return (
             sfn.Choice(self, "IsItARun")
             .when(sfn.Condition.is_present("$.run"), states.start)
-            .otherwise(self._definition(plan, report))
+            .otherwise(self._job_states(plan, report))
         )
 
-    def _definition(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
-        # DISCARD keeps the result as the execution's output.
+    def _job_states(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
+        """Return the states that plan one job, send it and wait for its end, and report the end to the caller."""
+        # DISCARD drops the answer of `report`, so that the job's result stays the execution's output.
         answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
         self._retry(answered, EVERYTHING, self._attempts_until_timeout)
         failed = self._report_error(report)
-        # Not "$", which is not the execution's input when a job is planned again.
+        # "$" would be the execution's input only the first time, and not when a job is planned again.
         request = {"request.$": "$$.Execution.Input", "execution": EXECUTION, "schemaVersion": SCHEMA_VERSION}
         planned = self._call("Plan", plan, request)
         self._retry(planned, [REFUSED], 0)  # the first retrier that matches decides
@@ -111,7 +113,7 @@ class Workflow(Construct):
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         again = sfn.Wait(self, "BeforePlanningAgain", time=sfn.WaitTime.duration(PLAN_AGAIN_AFTER)).next(planned)
-        # Not States.TaskFailed, which is also the error of a job that a worker reports.
+        # These two errors of SQS alone: States.TaskFailed would also match the error of a job that a worker reports.
         self._retry(enqueued, [SQS_UNREACHABLE, SQS_FAILED], SQS_ATTEMPTS)
         enqueued.add_catch(again, errors=[PLAN_AGAIN], result_path=sfn.JsonPath.DISCARD)
         unsent = self._unsent(again, failed)
@@ -137,11 +139,12 @@ class Workflow(Construct):
         )
 
     def _report_error(self, report: lambda_.IFunction) -> sfn.IChainable:
-        """Report an error and fail with it, or succeed with the job's result if `report` finds that it has one."""
-        execution = {
-            **EXECUTION,
-            "input.$": "$$.Execution.Input",
-        }  # `report` writes an error document beside an uploaded file
+        """Return the states that report an error and then fail with it.
+
+        They succeed with the job's result instead if `report` finds that the job has one.
+        """
+        # `report` writes an error document beside the uploaded file, which the execution's input names.
+        execution = {**EXECUTION, "input.$": "$$.Execution.Input"}
         reported = self._call("ReportError", report, {"execution": execution, "error.$": "$"})
         self._retry(reported, EVERYTHING, self._attempts_until_timeout)
         succeeded = sfn.Succeed(self, "SucceededBeforeTheError", output_path="$.result")
@@ -151,13 +154,19 @@ class Workflow(Construct):
 
     @property
     def _attempts_until_timeout(self) -> int:
-        """Return more attempts than fit into an execution's timeout; the pauses reach their maximum early."""
+        """Return twice the number of attempts that fit into the timeout with pauses of `LONGEST_PAUSE` between them.
+
+        With full jitter a pause is half of that on average.
+        """
         return 2 * int(self._timeout.to_seconds() / LONGEST_PAUSE.to_seconds())
 
     def _call(
         self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], result_path: str | None = None
     ) -> tasks.LambdaInvoke:
-        """Call a function, with the retriers of this module instead of CDK's. It must allow to be called twice."""
+        """Return the state that calls a function, with the retriers of this module instead of CDK's.
+
+        Step Functions may call the function twice for one state, so the function must be idempotent.
+        """
         return tasks.LambdaInvoke(
             self,
             name,
