@@ -11,7 +11,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.state.job_rows import FINAL, JobEnd, JobRow
-from cosmos_batch.state.jobs import Jobs, job_key, new_row, same_set, text_of
+from cosmos_batch.state.jobs import Jobs, job_key, new_row, same_set, sortable_time
 from cosmos_batch.state.run_rows import Watcher
 from cosmos_batch.state.table import ConditionFailed, now
 
@@ -88,7 +88,7 @@ class ItemJobs(Jobs):
         if not row.concerns(watcher):
             values["most"] = SERVED_ITEMS
             condition += " AND (attribute_not_exists(#watchers) OR size(#watchers) < :most)"
-        deadline = text_of(job.deadline)
+        deadline = sortable_time(job.deadline)
         if row.deadline is None or row.deadline < deadline:
             values["deadline"] = deadline
             expression = f"SET #deadline = :deadline {expression}"

@@ -7,7 +7,7 @@ back, and when the engine or the worker was lost with several jobs: each of them
 only a loss during an attempt that ran alone counts (decision 005). It is also subtracted when a remote server is busy
 or away; the job then waits in its queue, see `Waiting`.
 
-What only the jobs of runs' items need, such as to serve several runs, is in `item_jobs.py`.
+`item_jobs.py` has what only the jobs of runs' items need: one such job may answer items of several runs.
 """
 
 from collections.abc import Mapping
@@ -60,6 +60,7 @@ class Jobs:
         )
 
     def _subtract_waiting(self, row: JobRow) -> None:
+        """Subtract a job that was decided from the pipeline's totals of waiting jobs."""
         if row.weight is not None:
             self.count_waiting(row.pipeline, -1, -row.weight)
 
@@ -103,7 +104,7 @@ class Jobs:
 
     def note_steps(self, job_id: str, attempt_id: str, done: int, total: int) -> None:
         """Record how many steps of an open attempt are done."""
-        self._change(
+        self._update_open_attempt(
             job_id,
             attempt_id,
             "SET #openAttempt.#stepsDone = :done, #openAttempt.#steps = :total",
@@ -113,9 +114,9 @@ class Jobs:
     def undo_attempt(self, job_id: str, attempt_id: str, cost: ItemFacts | None = None) -> None:
         """Close an open attempt without counting it: the job did not cause its end."""
         expression = f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}"
-        self._change(job_id, attempt_id, expression, cost=cost)
+        self._update_open_attempt(job_id, attempt_id, expression, cost=cost)
 
-    def given_back(self, job_id: str) -> None:
+    def count_give_back(self, job_id: str) -> None:
         """Count that a worker gives the message of a job back to its queue, through no fault of the job."""
         try:
             self._update(job_id, "ADD #giveBacks :one", {"one": 1}, "attribute_exists(#jobId)")
@@ -126,7 +127,7 @@ class Jobs:
         self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool, cost: ItemFacts | None = None
     ) -> None:
         """Close an open attempt without counting it, because a remote server was busy or away; the job waits."""
-        self._change(
+        self._update_open_attempt(
             job_id,
             attempt_id,
             "SET #attempts = #attempts - :one, #state = :planned, #waiting = :waiting, "
@@ -138,7 +139,7 @@ class Jobs:
 
     def spend_attempt(self, job_id: str, attempt_id: str, error: Error, cost: ItemFacts | None = None) -> None:
         """Close an attempt in which the engine failed but still runs: it counts, and the next attempt runs alone."""
-        self._change(
+        self._update_open_attempt(
             job_id,
             attempt_id,
             f"SET #suspect = :yes, #state = :planned, #lastError = :error {_CLOSED}",
@@ -146,18 +147,19 @@ class Jobs:
             cost,
         )
 
-    def settle_lost(self, row: JobRow, error: Error | None = None, cost: ItemFacts | None = None) -> JobRow:
+    def close_lost_attempt(self, row: JobRow, error: Error | None = None, cost: ItemFacts | None = None) -> JobRow:
         """Close an attempt whose worker or engine was lost, if one is open, and return the row.
 
-        It counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone. What a lost
-        worker's attempt has cost is not known: only that worker knew how long it had the engine.
+        The attempt counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone.
+        `cost` is None for the attempt of a lost worker, because only that worker knew how long the attempt had the
+        engine.
         """
         lost = row.open_attempt
         if lost is None:
             return row
         uncount = "" if lost.solo else ", #attempts = #attempts - :one"
         set_error = "" if error is None else ", #lastError = :error"
-        self._change(
+        self._update_open_attempt(
             row.job_id,
             lost.id,
             f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}",
@@ -166,7 +168,7 @@ class Jobs:
         )
         return self.get(row.job_id) or row
 
-    def _change(
+    def _update_open_attempt(
         self,
         job_id: str,
         attempt_id: str,
@@ -183,23 +185,23 @@ class Jobs:
         try:
             self._update(
                 job_id,
-                f"{expression}{_adding(cost)}",
-                {**values, **_numbers(cost), "attempt": attempt_id, "running": "RUNNING"},
+                f"{expression}{_cost_clause(cost)}",
+                {**values, **_cost_values(cost), "attempt": attempt_id, "running": "RUNNING"},
                 "#openAttempt.#id = :attempt AND #state = :running",
             )
         except ConditionFailed:
             self.add_cost(job_id, attempt_id, cost)
 
     def add_cost(self, job_id: str, attempt_id: str, cost: ItemFacts | None) -> None:
-        """Add what an item's attempt has cost that was not closed, because another one is open or has won.
+        """Add the cost of an item's attempt that could not be closed, because another one is open or has won.
 
-        It adds up once: with the same write the attempt is closed.
+        The cost is added once, because the same write removes the attempt from `opened`.
         """
         if cost is None or not cost.gpu_seconds:
             return
-        values = {**_numbers(cost), "ids": {attempt_id}, "attempt": attempt_id}
+        values = {**_cost_values(cost), "ids": {attempt_id}, "attempt": attempt_id}
         try:
-            self._update(job_id, f"DELETE #opened :ids{_adding(cost)}", values, "contains(#opened, :attempt)")
+            self._update(job_id, f"DELETE #opened :ids{_cost_clause(cost)}", values, "contains(#opened, :attempt)")
         except ConditionFailed:
             return
 
@@ -213,8 +215,8 @@ class Jobs:
     ) -> JobRow:
         """Make an attempt's result the result of the job. Raises ConditionFailed where the job is decided already.
 
-        `inferred_at` is when the engine was done; None for an error. `facts` is given for an item of a run. Their cost
-        is added to that of the attempts before.
+        `inferred_at` is when the engine was done; None for an error. `facts` is given for an item of a run; their cost
+        is added to that of the earlier attempts.
         """
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
         revision = {} if facts is None else {"revision": facts.revision}
@@ -222,7 +224,7 @@ class Jobs:
             job_id,
             "SET #winner = :attempt, #state = :committed, #result = :result, #stages.#committed = :now"
             f"{', #stages.#inferred = :inferred' if inferred else ''}{', #revision = :revision' if revision else ''} "
-            f"{_CLOSED}{_adding(facts)}",
+            f"{_CLOSED}{_cost_clause(facts)}",
             {
                 "attempt": attempt_id,
                 "ids": {attempt_id},
@@ -230,7 +232,7 @@ class Jobs:
                 "result": result.model_dump_json(),
                 **inferred,
                 **revision,
-                **_numbers(facts),
+                **_cost_values(facts),
                 "now": now(),
                 "planned": "PLANNED",
                 "running": "RUNNING",
@@ -271,9 +273,8 @@ class Jobs:
     ) -> JobRow | None:
         """Close a job that nobody waits for, unless its end was decided before, and return its row as it is then.
 
-        Idempotent.
-
-        With `watchers`, it is closed only if no other item has come to wait for it.
+        A repeated call changes nothing. With `watchers`, the job is closed only if these are still all items that wait
+        for it.
         """
         values = {
             "state": "CANCELLED" if cancelled else "FAILED",
@@ -297,13 +298,13 @@ class Jobs:
         return JobRow.model_validate(self._table.update(job_key(job_id), "job", expression, values, condition))
 
 
-def _adding(cost: ItemFacts | None) -> str:
+def _cost_clause(cost: ItemFacts | None) -> str:
     """Return the part of an update expression that adds the cost of an item's attempt to that of its job."""
     return "" if cost is None else " ADD #gpuSeconds :gpuSeconds, #dollars :dollars"
 
 
-def _numbers(cost: ItemFacts | None) -> dict[str, object]:
-    """Return the values to which `_adding` refers."""
+def _cost_values(cost: ItemFacts | None) -> dict[str, object]:
+    """Return the values to which `_cost_clause` refers."""
     return {} if cost is None else {"gpuSeconds": cost.gpu_seconds, "dollars": cost.dollars}
 
 
@@ -316,7 +317,7 @@ def new_row(job: Job) -> dict[str, Any]:
         "document": f"s3://{job.document.bucket}/{job.document.key}",
         "executionArn": job.execution_arn,
         "attempts": 0,
-        "deadline": text_of(job.deadline),
+        "deadline": sortable_time(job.deadline),
         "stages": {"planned": now()},
         "expiresAt": expires_at(),
     }
@@ -325,13 +326,16 @@ def new_row(job: Job) -> dict[str, Any]:
     return row
 
 
-def text_of(time: datetime) -> str:
+def sortable_time(time: datetime) -> str:
     """Return a time in UTC as text, such that later times are greater texts."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def same_set(name: str, known: set[str] | frozenset[str], values: dict[str, Any]) -> str:
-    """Return the condition that an attribute is still the set that was read; DynamoDB stores no empty set."""
+    """Return the condition that an attribute is still the set that was read, and add the set to `values`.
+
+    DynamoDB stores no empty set, so an empty one is an absent attribute.
+    """
     if not known:
         return f"attribute_not_exists(#{name})"
     values[f"known_{name}"] = set(known)

@@ -201,7 +201,7 @@ class Workers:
         """Record the job that runs alone in the engine now. If the worker dies, this job counts as the cause."""
         self._set(worker, "SET #aloneWith = :job", job=job_id)
 
-    def began_in_company(self, worker: str) -> None:
+    def began_several_jobs(self, worker: str) -> None:
         """Record that several jobs run at once now. If the worker dies, each of them is a suspect."""
         self._set(worker, "SET #inCompany = :yes", yes=True)
 

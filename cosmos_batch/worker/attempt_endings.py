@@ -173,7 +173,7 @@ class AttemptEndings:
         row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
         cost = await self.facts(attempt)
         if row is not None and row.open_attempt is not None and row.open_attempt.id == attempt.attempt_id:
-            await asyncio.to_thread(self.jobs.settle_lost, row, died.error, cost)
+            await asyncio.to_thread(self.jobs.close_lost_attempt, row, died.error, cost)
         else:
             await asyncio.to_thread(self.jobs.add_cost, attempt.job.job_id, attempt.attempt_id, cost)
         if died.for_good:
@@ -198,7 +198,7 @@ class AttemptEndings:
     async def give_back(self, attempt: JobAttempt, after_seconds: int = 0) -> None:
         """Give the job back to the queue, at once or after so many seconds. Neither attempt nor receipt counts."""
         await self.undo(attempt)
-        await asyncio.to_thread(self.jobs.given_back, attempt.job.job_id)
+        await asyncio.to_thread(self.jobs.count_give_back, attempt.job.job_id)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, after_seconds)
 
     async def undo(self, attempt: JobAttempt) -> None:

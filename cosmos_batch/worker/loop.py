@@ -40,20 +40,20 @@ class WorkerLoop:
         self._aws_outage = AwsOutage()
         self._answered = 0
         self._draining = False
-        self._keep = False
+        self._keep = False  # whether `scale` has asked this worker to stay without work (`warmWorkers`)
         self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
-        self._busy_at = time.monotonic()
+        self._busy_at = time.monotonic()  # when there was work last
         self._only_pauses = False  # whether the last attempt that ended was paused
 
     async def serve(self) -> None:
         """Serve until there is no work, or until `stop` is called. Raises Failure where the model can serve no job."""
-        await self._ready()
+        await self._announce_ready()
         reporting = asyncio.create_task(self._keep_reporting())
         try:
             await self._receive_until_done()
-            await self._settle_runs()
+            await self._finish_attempts()
         finally:
             reporting.cancel()
             await self._report()
@@ -75,7 +75,8 @@ class WorkerLoop:
             working.result()
         return working.done()
 
-    async def _ready(self) -> None:
+    async def _announce_ready(self) -> None:
+        """Record in the worker's row that it takes jobs, with the model that it has loaded, and how long it started."""
         await self.runner.record_model()
         row = await asyncio.to_thread(self._workers.ready, self._name)
         if row.must_drain:
@@ -112,7 +113,7 @@ class WorkerLoop:
             elif self.runner.endings.outage.is_on:
                 await self._wait_for_server()
             else:
-                await self._take(POLL_SECONDS)
+                await self._receive(POLL_SECONDS)
 
     @property
     def _room(self) -> int:
@@ -131,7 +132,10 @@ class WorkerLoop:
         return min(places + one_more - len(unfinished), 2 * places - len(self._attempts))
 
     def _idle_for(self, seconds: float) -> bool:
-        """Return whether there was no work for so long. While a server is away, a job that is paused again is none."""
+        """Return whether there was no work for `seconds`.
+
+        While a remote server is unavailable, jobs that are received only to be paused again do not count as work.
+        """
         working = any(
             not self._only_pauses or attempt.phase not in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
             for attempt in self._attempts.values()
@@ -139,7 +143,7 @@ class WorkerLoop:
         return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
-        """Wait until a job ends or the worker is stopped or drained, at most so long."""
+        """Wait until a job ends or the worker is stopped or drained, at most `seconds`; None is no limit."""
         self._wake.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
@@ -172,13 +176,13 @@ class WorkerLoop:
         self._keep = row.keep
         wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
         useless = outage.is_on or self._aws_outage.is_on or self._only_pauses
-        if not self._keep and (useless or await self._take(wait) == 0):
+        if not self._keep and (useless or await self._receive(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
         await asyncio.to_thread(self._workers.ready, self._name)
         return False
 
-    async def _take(self, wait_seconds: int) -> int:
+    async def _receive(self, wait_seconds: int) -> int:
         """Receive once and start the jobs. Returns how many messages came.
 
         A fault of SQS that may pass does not end the worker, whose jobs in hand would then be inferred again.
@@ -193,10 +197,14 @@ class WorkerLoop:
             self._aws_outage.begin()
             return 0
         for message in messages:
-            await self._begin(message)
+            await self._accept(message)
         return len(messages)
 
-    async def _begin(self, message: dict[str, str]) -> None:
+    async def _accept(self, message: dict[str, str]) -> None:
+        """Start the job of a message. Give the message back if its schema is newer than this code or the worker stops.
+
+        A message that cannot be read is deleted, and its caller is told.
+        """
         handle = message["ReceiptHandle"]
         try:
             delivery = read_message(message)
@@ -215,6 +223,7 @@ class WorkerLoop:
         self._start(JobAttempt(delivery))
 
     def _refuse(self, handle: str, invalid: InvalidMessage) -> None:
+        """Delete a message that cannot be read, and fail its execution if the message has a task token."""
         if invalid.task_token is not None:
             with contextlib.suppress(Exception):  # the execution may be gone
                 self.runner.task_tokens.fail(invalid.task_token, invalid.error)
@@ -227,6 +236,7 @@ class WorkerLoop:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[AttemptEnd]") -> None:
+        """Note how an attempt ended: for the pace, for the time without work, and whether the worker can go on."""
         attempt = self._attempts.pop(task)
         end = None if task.cancelled() or task.exception() is not None else task.result()
         answered, paused = end is AttemptEnd.ANSWERED, end is AttemptEnd.PAUSED
@@ -245,22 +255,22 @@ class WorkerLoop:
         elif end is AttemptEnd.OUTDATED:
             self._reporting_now = asyncio.create_task(self._report())  # reads `must_drain`
         elif answered:
-            self._count()
+            self._count_answer()
 
-    def _count(self) -> None:
+    def _count_answer(self) -> None:
         self._answered += 1
         if self._answered == 1:
             # Reported at once: `scale` counts a worker that has answered as a success, even if it ends right after.
             self._reporting_now = asyncio.create_task(self._report())
 
-    async def _settle_runs(self) -> None:
+    async def _finish_attempts(self) -> None:
         """Finish the jobs in hand; when stopped, only those that can be finished in time, and give the others back."""
         if self._fatal is None:
-            await self.unless_stopped(self._wait_for_runs(None))
+            await self.unless_stopped(self._wait_for_attempts(None))
         if self._attempts:
             await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back
-            self._give_back_what_does_not_fit()
-            await self._wait_for_runs(STOP_SECONDS)
+            self._give_back_unfinishable()
+            await self._wait_for_attempts(STOP_SECONDS)
         await self._cancel_what_does_not_end()
 
     async def _cancel_what_does_not_end(self) -> None:
@@ -271,20 +281,24 @@ class WorkerLoop:
                 if attempt.phase is not AttemptPhase.CONCLUDING and task not in cancelled:
                     task.cancel()
                     cancelled.add(task)
-            await self._wait_for_runs(1.0)
+            await self._wait_for_attempts(1.0)
 
-    async def _wait_for_runs(self, seconds: float | None) -> None:
+    async def _wait_for_attempts(self, seconds: float | None) -> None:
         if self._attempts:
             await asyncio.wait(list(self._attempts), timeout=seconds)
 
-    def _give_back_what_does_not_fit(self) -> None:
+    def _give_back_unfinishable(self) -> None:
+        """Cancel the jobs that cannot be finished before the worker is killed; `Runner.handle` gives them back."""
         for task, attempt in list(self._attempts.items()):
             unready = attempt.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
-            if unready or (attempt.phase is AttemptPhase.INFERRING and not self._fits(attempt)):
+            if unready or (attempt.phase is AttemptPhase.INFERRING and not self._can_finish_in_time(attempt)):
                 task.cancel()
 
-    def _fits(self, attempt: JobAttempt) -> bool:
-        """Return whether a job in the engine will probably be done in `STOP_SECONDS`; False if no pace is known."""
+    def _can_finish_in_time(self, attempt: JobAttempt) -> bool:
+        """Return whether a job in the engine will probably be done in `STOP_SECONDS`; False if no pace is known.
+
+        The jobs in hand share the engine, so the time that a job takes alone is multiplied by their number.
+        """
         measure = self._pace.measure
         if measure is None or attempt.inferring_since is None:
             return False

@@ -67,7 +67,7 @@ class Runner:
     inference: Inference
     endings: AttemptEndings
     upsampler: Upsampler | None = None
-    _began_in_company: bool = False
+    _began_several_jobs: bool = False
 
     async def handle(self, attempt: JobAttempt) -> AttemptEnd:
         """Handle one delivery until its job is decided or given back.
@@ -97,7 +97,7 @@ class Runner:
                 await self.endings.undo(attempt)
                 if isinstance(fault, FAULTS) and may_succeed_later(fault):
                     # An outage of AWS takes none of the job's receipts (`MAX_RECEIPTS`), however long it lasts.
-                    await asyncio.to_thread(self.jobs.given_back, attempt.job.job_id)
+                    await asyncio.to_thread(self.jobs.count_give_back, attempt.job.job_id)
             raise
 
     async def _handle_or_drop(self, attempt: JobAttempt) -> AttemptEnd:
@@ -188,10 +188,10 @@ class Runner:
         return AttemptEnd.NOT_DECIDED
 
     def _read_row(self, attempt: JobAttempt) -> JobRow | None:
-        """Return the job's row, with an attempt that a lost worker left open settled.
+        """Return the job's row, after closing an attempt that a lost worker left open.
 
-        None where no work is left: the execution is gone, the job has no row, or the job was closed without a winner.
-        Its error is reported then, and the message deleted.
+        Returns None where no work is left: the execution is gone, the job has no row, or the job was closed without a
+        winner. Then the job's error is reported, and the message is deleted.
         """
         state = self.callers.state(attempt.delivery)
         row = self.jobs.get(attempt.job.job_id)
@@ -207,7 +207,7 @@ class Runner:
         else:
             if attempt.delivery.task_token is None:
                 attempt.extend_deadline(latest_deadline(attempt.job, row))
-            return self.jobs.settle_lost(row)
+            return self.jobs.close_lost_attempt(row)
         self.queue.delete(attempt.delivery.receipt_handle)
         return None
 
@@ -219,13 +219,13 @@ class Runner:
                     return AttemptEnd.NOT_DECIDED
                 if not self.serves(attempt.job):  # another commit was loaded while this job waited
                     return await self._pass_on(attempt)
-                return await self._attempt(attempt, Path(workdir), alone)
+                return await self._run_attempt(attempt, Path(workdir), alone)
 
-    async def _attempt(self, attempt: JobAttempt, workdir: Path, alone: bool) -> AttemptEnd:
+    async def _run_attempt(self, attempt: JobAttempt, workdir: Path, alone: bool) -> AttemptEnd:
         began = time.monotonic()
         try:
             await wait_for_disk(attempt.job, workdir)
-            await self._open(attempt, alone)
+            await self._open_attempt(attempt, alone)
             job = await asyncio.to_thread(prepare, self.clients.s3, attempt.job, workdir)
             if self.upsampler is not None:
                 job = await self.upsampler.upsample(job, workdir)
@@ -254,12 +254,12 @@ class Runner:
     async def _renew_model(self, attempt: JobAttempt) -> bool:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
 
-        Returns False if that job has failed because no newer copy is available; the model is still loaded then.
-        If the newer copy cannot be loaded, only that job fails too. But the model is not in memory any more, so this
-        worker ends with the Failure.
+        Returns False if that job has failed because no newer copy is available; the earlier one is still loaded then.
+        If the newer copy cannot be loaded, that job fails as well and Failure is raised, which ends the worker: the
+        earlier copy is not in memory any more.
 
-        The job fails even if the cause may pass: given back, it would do the same to one worker after another. After a
-        fault of AWS or of the file system, which is nobody's answer about the model, it is given back.
+        The job fails even if the cause may pass. If it were given back, it would end one worker after another. After a
+        fault of AWS or of the file system, which says nothing about the model, it is given back.
         """
         if not self.model.too_old_for(attempt.job):
             return True
@@ -285,7 +285,7 @@ class Runner:
             ) from fault
         return True
 
-    async def _open(self, attempt: JobAttempt, alone: bool) -> None:
+    async def _open_attempt(self, attempt: JobAttempt, alone: bool) -> None:
         """Open an attempt in the job's row.
 
         It begins before the files are probed, because hostile media can kill the worker there already.
@@ -295,16 +295,16 @@ class Runner:
         attempt.phase = AttemptPhase.PREPARING
         if solo:
             await asyncio.to_thread(self.workers.alone_with, name, attempt.job.job_id)
-        elif not self._began_in_company:
-            self._began_in_company = True
-            await asyncio.to_thread(self.workers.began_in_company, name)
-        await _complete(
+        elif not self._began_several_jobs:
+            self._began_several_jobs = True
+            await asyncio.to_thread(self.workers.began_several_jobs, name)
+        await _call_to_the_end(
             self.jobs.open_attempt, attempt.job.job_id, Attempt(id=attempt.attempt_id, worker=name, solo=solo)
         )
         stage_reached("started", attempt.job)
 
 
-async def _complete(call: Callable[..., object], *arguments: object) -> None:
+async def _call_to_the_end(call: Callable[..., object], *arguments: object) -> None:
     """Run a blocking call in a thread. If cancelled meanwhile, wait for the call first, so that it can be undone."""
     calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
     try:

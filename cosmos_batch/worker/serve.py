@@ -80,7 +80,7 @@ def _check_queue(runner: Runner) -> None:
     """
     for message in runner.queue.check_access():
         with contextlib.suppress(NewerSchema, InvalidMessage):  # the loop handles these
-            runner.jobs.given_back(read_message(message).job.job_id)
+            runner.jobs.count_give_back(read_message(message).job.job_id)
 
 
 def _give_up(workers: Workers, environment: WorkerEnvironment, error: Error) -> int:

@@ -98,7 +98,7 @@ def _put_back(row: JobRow, error: Error, table: Table) -> bool:
     if row.state in FINAL:
         count_and_answer(row, runs)
         return True
-    jobs.settle_lost(row)
+    jobs.close_lost_attempt(row)
     if not jobs.unsent(row.job_id):
         return False
     for watcher in map(Watcher.parse, row.watchers):

@@ -40,7 +40,7 @@ class FailedWorker:
         When the worker was submitted, if that is known.
     alone_with
         The id of the job that was alone in its engine, if one was.
-    in_company
+    ran_several_jobs
         Whether several jobs were in its engine at once.
     """
 
@@ -49,12 +49,12 @@ class FailedWorker:
     reported_by_itself: bool = False
     submitted_at: str | None = None
     alone_with: str | None = None
-    in_company: bool = False
+    ran_several_jobs: bool = False
 
     @property
     def may_be_a_jobs_fault(self) -> bool:
         """Return whether a job may have crashed it. No job can make Batch lose a host."""
-        return self.cause != "lost" and (self.alone_with is not None or self.in_company)
+        return self.cause != "lost" and (self.alone_with is not None or self.ran_several_jobs)
 
 
 def may_start(breaker: PipelineRow, now: datetime) -> bool:

@@ -42,14 +42,14 @@ class FleetWorker:
         return not self.has_ended and not self.row.must_drain and self.row.state != "DRAINING"
 
     def is_past_its_life(self, hours: float, now: datetime) -> bool:
-        """Return whether it is older than `hours`, changed by up to a tenth.
+        """Return whether it is older than `hours`, plus or minus up to a tenth of them.
 
-        The change depends on the worker's id, so that the workers of a fleet do not all end together.
+        The difference is a hash of the worker's id, so that the workers of a fleet do not all end together.
         """
         if self.row.submitted_at is None:
             return False
-        tenth = int(hashlib.sha256(self.row.worker.encode()).hexdigest()[:4], 16) / 0xFFFF / 5 - 0.1
-        return now - datetime.fromisoformat(self.row.submitted_at) > timedelta(hours=hours * (1 + tenth))
+        share = int(hashlib.sha256(self.row.worker.encode()).hexdigest()[:4], 16) / 0xFFFF / 5 - 0.1
+        return now - datetime.fromisoformat(self.row.submitted_at) > timedelta(hours=hours * (1 + share))
 
     @property
     def job_definition(self) -> str | None:
@@ -87,7 +87,7 @@ class FleetWorker:
             reported_by_itself=self.row.error is not None and self.row.cause is None,
             submitted_at=self.row.submitted_at,
             alone_with=self.row.alone_with,
-            in_company=self.row.in_company,
+            ran_several_jobs=self.row.in_company,
         )
 
 
@@ -122,12 +122,12 @@ class Fleet:
 
     @property
     def failed(self) -> list[FailedWorker]:
-        """Return those uncounted workers that ended before they had completed a job."""
+        """Return the uncounted workers of this deployment that ended before they had completed a job."""
         return [failed for worker in self._uncounted_of_deployment if (failed := worker.failed_worker()) is not None]
 
     @property
     def has_served(self) -> bool:
-        """Return whether one of the uncounted workers has completed a job."""
+        """Return whether one of the uncounted workers of this deployment has completed a job."""
         return any(worker.row.completed > 0 for worker in self._uncounted_of_deployment)
 
     @property
@@ -146,7 +146,10 @@ class Fleet:
 
     @property
     def paused_until(self) -> datetime | None:
-        """Return when the jobs are tried again that wait for a server, if the last worker that left did so for that."""
+        """Return when the jobs that wait for a remote server are tried again.
+
+        None unless the worker that left last did so because that server was unavailable.
+        """
         current = self._pipeline.job_definition
         waiting = outage_of(worker.row for worker in self.all if worker.job_definition == current)
         return None if waiting is None else datetime.fromisoformat(waiting.until)
@@ -195,11 +198,11 @@ class Fleet:
                 self._workers.keep(worker.row.worker, keep)
 
     def start(self, count: int) -> None:
-        """Submit workers.
+        """Submit `count` workers as Batch jobs, and write a row for each.
 
-        SubmitJob takes no client token. After a crash before the row is written, the worker registers itself when it
-        starts; if it never starts, the event of its end leads to a row (`PipelineScaler`). Until then it does not
-        count, and one worker too many may be started, which finds no work and leaves.
+        SubmitJob takes no client token, so a crash between the two leaves a worker without a row. Such a worker writes
+        its row when it starts; if it never starts, `PipelineScaler` writes the row at the Batch event of its end. Until
+        then it is not counted, so one worker too many may be started, which finds no work and leaves.
         """
         batch = client("batch")
         for number in range(count):

@@ -29,7 +29,7 @@ from lambdas.scaling.vcpu_shares import workers_within_total
 from lambdas.scaling.worker_count import (
     STARTS_AT_ONCE,
     seconds_per_unit,
-    surplus_is_settled,
+    surplus_has_lasted,
     totals_of,
     wanted_by_pipeline,
     wanted_in_outage,
@@ -159,7 +159,7 @@ class PipelineScaler:
         if backlog or not any(totals):
             if row.surplus_since is not None:
                 workers.note_surplus(*totals, since=None)
-        elif surplus_is_settled(row, self._now):
+        elif surplus_has_lasted(row, self._now):
             workers.subtract_surplus(*totals)
             log("totals of what waits set right", pipeline=self._pipeline.id, jobs=totals[0], weight=totals[1])
         elif row.surplus_since is None or row.surplus != totals_of(row):

@@ -81,7 +81,7 @@ def totals_of(row: PipelineRow) -> dict[str, float]:
     return {"jobs": row.waiting_jobs, "weight": row.waiting_weight}
 
 
-def surplus_is_settled(row: PipelineRow, now: datetime) -> bool:
+def surplus_has_lasted(row: PipelineRow, now: datetime) -> bool:
     """Return whether the totals have been above 0 and unchanged for `SURPLUS_STANDS` while the queue was empty."""
     if row.surplus_since is None or row.surplus != totals_of(row):
         return False

@@ -163,7 +163,7 @@ CLOSINGS: list[Callable[[ItemJobs], object]] = [
     lambda jobs: jobs.undo_attempt("i", "shared", COST),
     lambda jobs: jobs.spend_attempt("i", "shared", ERROR, COST),
     lambda jobs: jobs.pause("i", "shared", PAUSE, False, COST),
-    lambda jobs: jobs.settle_lost(row_of_item(jobs), ERROR, COST),
+    lambda jobs: jobs.close_lost_attempt(row_of_item(jobs), ERROR, COST),
 ]
 
 
@@ -202,7 +202,7 @@ def test_of_two_attempts_at_once_both_costs_count_whichever_ends_first(items: It
 
 
 def test_an_attempt_that_was_closed_as_lost_adds_its_cost_if_it_wins_all_the_same(items: ItemJobs) -> None:
-    items.settle_lost(items.open_attempt("i", SHARED))
+    items.close_lost_attempt(items.open_attempt("i", SHARED))
     items.commit("i", "shared", GOOD, facts=FACTS)
     assert cost_of_item(items) == (2.0, 0.5)
 

@@ -71,7 +71,7 @@ def test_a_repeated_attempt_does_not_replace_a_later_attempt(jobs: Jobs) -> None
     [
         (lambda jobs: jobs.undo_attempt("j", "solo"), 1),
         (lambda jobs: jobs.spend_attempt("j", "solo", ERROR), 2),
-        (lambda jobs: jobs.settle_lost(row(jobs)), 2),
+        (lambda jobs: jobs.close_lost_attempt(row(jobs)), 2),
     ],
     ids=["taken back", "spent", "lost alone"],
 )
@@ -128,14 +128,14 @@ def test_a_late_worker_cannot_undo_another_workers_attempt(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize(("attempt", "counted"), [(SHARED, 0), (SOLO, 1)])
 def test_a_lost_attempt_counts_only_if_it_ran_alone(jobs: Jobs, attempt: Attempt, counted: int) -> None:
-    job_row = jobs.settle_lost(jobs.open_attempt("j", attempt))
+    job_row = jobs.close_lost_attempt(jobs.open_attempt("j", attempt))
     assert (job_row.attempts, job_row.suspect, job_row.open_attempt, job_row.state) == (counted, True, None, "PLANNED")
 
 
 def test_two_workers_settle_a_lost_attempt_once(jobs: Jobs) -> None:
     lost = jobs.open_attempt("j", SHARED)
-    jobs.settle_lost(lost)
-    assert jobs.settle_lost(lost).attempts == 0
+    jobs.close_lost_attempt(lost)
+    assert jobs.close_lost_attempt(lost).attempts == 0
 
 
 def test_a_failed_attempt_counts_and_makes_a_suspect(jobs: Jobs) -> None:

@@ -114,13 +114,13 @@ def test_an_attempt_that_is_opened_while_the_worker_stops_does_not_count(
 def test_a_job_that_has_not_started_when_the_worker_stops_is_given_back(bench: WorkerFixture) -> None:
     """The job's asyncio task has not run yet, and must give its message back all the same."""
     worker = bench.worker(idle_seconds=600)
-    begin = worker.loop._begin
+    begin = worker.loop._accept
 
     async def begin_and_stop(message: dict[str, str]) -> None:
         await begin(message)
         worker.loop.stop()
 
-    worker.loop._begin = begin_and_stop  # type: ignore[method-assign]
+    worker.loop._accept = begin_and_stop  # type: ignore[method-assign]
     bench.send(bench.job())
     worker.run()
     row = bench.jobs.get("one")

@@ -86,7 +86,7 @@ def test_a_run_that_was_given_back_after_an_attempt_has_begun(cloud: Cloud) -> N
     name = start_without(cloud)
     jobs = plan(cloud, name)
     row = jobs.open_attempt(name, Attempt(id="a", worker="w", solo=True))
-    jobs.settle_lost(row)
+    jobs.close_lost_attempt(row)
     handler(sqs_batch(put_sidecar(cloud)), None)
     assert cloud.executions()[0]["status"] == "RUNNING"
 

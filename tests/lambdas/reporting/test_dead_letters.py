@@ -162,7 +162,7 @@ def test_an_item_whose_worker_was_lost_is_put_back_and_one_in_a_workers_hand_is_
     message = JobMessage(schema_version=5, run="r", job=job).model_dump_json()
     reason = Error(code="ModelUnavailable", message="No licence.", remedy="Accept it.")
     with monkeypatch.context() as busy:
-        busy.setattr(Jobs, "settle_lost", lambda *_: None)
+        busy.setattr(Jobs, "close_lost_attempt", lambda *_: None)
         assert not refuse_message(message, reason, cloud.table)
     assert refuse_message(message, reason, cloud.table)
     row = jobs.get("item-1")

@@ -24,12 +24,12 @@ PASSING = Error(code="ModelUnavailable", message="The Hub cannot be reached.", r
 PERMANENT = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="r")
 PASSING_FAILURE = FailedWorker("passing", PASSING)
 PERMANENT_FAILURE = FailedWorker("permanent", PERMANENT)
-SHARED_CRASH = FailedWorker("passing", PASSING, in_company=True)
+SHARED_CRASH = FailedWorker("passing", PASSING, ran_several_jobs=True)
 
 
 def killed_at(job: str | None) -> FailedWorker:
     """Return a worker that was killed while it had a job alone, or without one, several jobs."""
-    return FailedWorker("killed", PASSING, alone_with=job, in_company=job is None)
+    return FailedWorker("killed", PASSING, alone_with=job, ran_several_jobs=job is None)
 
 
 def after(*waves: list[FailedWorker], breaker: PipelineRow | None = None) -> PipelineRow:
@@ -139,7 +139,7 @@ class TestNoFault:
         assert without_lack_of_capacity(breaker) == breaker
 
     def test_a_lost_host_does_not_count_against_its_jobs(self) -> None:
-        lost = FailedWorker("lost", PASSING, alone_with="job", in_company=True)
+        lost = FailedWorker("lost", PASSING, alone_with="job", ran_several_jobs=True)
         assert after(*[[lost]] * 20) == PipelineRow()
 
     def test_killed_workers_are_replaced_at_once_a_number_of_times(self) -> None:
@@ -222,7 +222,7 @@ class TestJobsThatKill:
         assert breaker_after(breaker, True, [], SETTINGS, NOW) == PipelineRow()
 
     def test_a_job_that_crashes_its_engine_repeatedly_counts_once(self) -> None:
-        breaker = after(*[[FailedWorker("killed", PASSING, alone_with="poison", in_company=True)]] * 5)
+        breaker = after(*[[FailedWorker("killed", PASSING, alone_with="poison", ran_several_jobs=True)]] * 5)
         assert (breaker.failures, breaker.open, breaker.retry_at) == (1, False, None)
 
     def test_an_engine_that_crashes_at_every_job_opens_the_breaker_and_jobs_wait(self) -> None:

@@ -54,7 +54,7 @@ def test_a_job_that_crashes_its_workers_does_not_stop_the_pipeline(cloud: Cloud,
         workers.started(f"job-{number}")
         workers.ready(f"job-{number}")
         if number == 0:
-            workers.began_in_company(f"job-{number}")
+            workers.began_several_jobs(f"job-{number}")
         else:
             workers.alone_with(f"job-{number}", "poison")
         fail_worker(cloud, workers)
@@ -85,7 +85,7 @@ def test_crashes_with_several_jobs_in_flight_are_counted_across_calls(cloud: Clo
         nudge(PLANNED)
         workers.started(f"job-{number}")
         workers.ready(f"job-{number}")
-        workers.began_in_company(f"job-{number}")
+        workers.began_several_jobs(f"job-{number}")
         fail_worker(cloud, workers)
     nudge(SWEEP)
     assert workers.pipeline().open
