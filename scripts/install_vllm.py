@@ -33,7 +33,7 @@ def install_for_gpu() -> None:
 
 
 def install_for_tests() -> None:
-    """The CPU build."""
+    """Install vLLM's build for CPUs, which the tests of vLLM run on; print a note where that is not possible."""
     if has_nvidia_gpu():
         say("Note: this machine has an NVIDIA GPU, so vLLM's CPU build is not installed. Its tests are skipped.")
         return
@@ -49,7 +49,7 @@ def install_for_tests() -> None:
 
 
 def uv(*arguments: str) -> bool:
-    """Install with uv; whether it could."""
+    """Install packages into `.venv` with uv, and return whether that succeeded."""
     command = [PYTHON, "-m", "uv", "pip", "install", "--compile-bytecode", *LOUDNESS, *arguments]
     return subprocess.run(command, env=uv_environment()).returncode == 0
 

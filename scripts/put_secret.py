@@ -32,7 +32,7 @@ def main(config_file: str, storage_stack: str) -> None:
 
 
 def secret_arn(cloudformation: Any, stack: str) -> str:
-    """The ARN of the secret, from the outputs of the stack that has it."""
+    """Return the ARN of the secret, from the outputs of the stack that has it."""
     outputs = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["Outputs"]
     arn: str = next(output["OutputValue"] for output in outputs if output["OutputKey"] == OUTPUT)
     return arn
@@ -49,7 +49,7 @@ def put(secretsmanager: Any, arn: str, token: str) -> None:
 
 
 def empty_archive() -> Path:
-    """A zip file without content."""
+    """Write a zip file without content, and return its path."""
     path = Path(tempfile.mkdtemp(prefix="cosmos-batch-")) / "empty.zip"
     zipfile.ZipFile(path, "w").close()
     return path

@@ -31,7 +31,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 
 
 def page(text: str) -> str:
-    """The page with its tables as they are now."""
+    """Return the page with its tables regenerated."""
     tables = {"pipelines": _pipelines(), "parameters": _parameters(), "sampling": _sampling(), "tasks": _tasks()}
     tables["limits"] = _limits()
     return filled(text, tables)

@@ -4,7 +4,7 @@ import re
 
 
 def filled(text: str, tables: dict[str, str]) -> str:
-    """The page with its tables as they are now; each stands between `<!-- name -->` and `<!-- end -->`."""
+    """Return the page with its tables replaced; each stands between `<!-- name -->` and `<!-- end -->`."""
     for name, table_lines in tables.items():
         begin = f"<!-- {name} -->\n"
         assert begin in text, f"the page has no {begin}"
@@ -18,11 +18,11 @@ def filled(text: str, tables: dict[str, str]) -> str:
 
 
 def table(head: str, rows: list[str]) -> str:
-    """A table in Markdown; `head` and rows are lines."""
+    """Return a table in Markdown; `head` and rows are lines."""
     line = "| " + " | ".join("---" for _ in head.split("|")[1:-1]) + " |"
     return "\n".join([head, line, *rows, ""])
 
 
 def line(*cells: object) -> str:
-    """A row of a table."""
+    """Return a row of a table in Markdown."""
     return "| " + " | ".join(str(cell) for cell in cells) + " |"

@@ -282,7 +282,7 @@ def ask_of_the_unknown(random: np.random.Generator, duration: float, wordings: W
 
 
 def _vary(random: np.random.Generator, question: LabelledQuestion) -> LabelledQuestion:
-    """Sometimes write as people do: the American spelling, small or capital letters, "please", no mark at the end."""
+    """Change some wordings into what people write: American spelling, lower or upper case, "please", no final mark."""
     text = question.text
     if random.random() < 0.5:
         for british, american in _SPELLINGS.items():

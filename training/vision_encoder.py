@@ -11,7 +11,7 @@ _THETA = 10_000.0  # base of the rotary position embedding
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding of `x` [..., length, head width], in float32."""
+    """Apply rotary position embedding to `x` [..., length, head width], in float32."""
     first, second = x.float().chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return (x.float() * cos + turned * sin).to(x.dtype)
