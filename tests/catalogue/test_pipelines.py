@@ -36,7 +36,7 @@ class Shape:
 
     @property
     def bytes_per_token(self) -> int:
-        """Keys and values of every layer, in bfloat16."""
+        """Return the bytes of a token's keys and values in every layer, in bfloat16."""
         return 2 * self.layers * self.kv_heads * self.head_width * 2
 
 

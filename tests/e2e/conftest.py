@@ -9,7 +9,7 @@ from tests.support.deployed_app import App, configuration, running_app
 
 @pytest.fixture(scope="module")
 def use_code_build() -> bool:
-    """Whether the app's images are built in CodeBuild; a module that tests the builds has this fixture say so."""
+    """Return whether the app's images are built in CodeBuild; a module that tests the builds overrides this."""
     return False
 
 

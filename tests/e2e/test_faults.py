@@ -72,7 +72,7 @@ def test_a_job_that_kills_its_worker_while_alone_fails_after_two_attempts(app: A
 
 
 @pytest.mark.slow
-def test_of_twenty_in_flight_only_the_poison_fails(app: App) -> None:
+def test_of_twenty_jobs_in_flight_only_the_one_that_kills_the_worker_fails(app: App) -> None:
     neighbours = [ask(app, "p.png", {"seconds": 3, "text": f"answer {n}"}) for n in range(19)]
     poison = ask(app, "p.png", {"seconds": 1, "die": True})
     for n, arn in enumerate(neighbours):

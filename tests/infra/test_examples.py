@@ -113,7 +113,7 @@ def test_public_workers_need_no_nat_gateway(tmp_path: Path) -> None:
 class TestVpcOnly:
     """Tests of `examples/vpc-only.json`."""
 
-    def test_there_is_no_way_out(self) -> None:
+    def test_the_network_has_no_route_to_the_internet(self) -> None:
         types = {resource["Type"] for resource in example("vpc-only").templates["Network"]["Resources"].values()}
         assert not types & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"}
         assert len(example("vpc-only").resources("Network", "EC2::Subnet")) == 2

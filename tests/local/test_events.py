@@ -32,7 +32,7 @@ def put_event(cloud: LocalCloud, source: str, detail: dict[str, Any]) -> None:
 
 @pytest.fixture
 def bucket(cloud: LocalCloud, stack: Stack, inbox: Inbox) -> str:
-    """A bucket whose events go to the inbox."""
+    """Provide a bucket whose events go to the inbox."""
     properties = {"NotificationConfiguration": {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}}
     resources = {
         "Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties},

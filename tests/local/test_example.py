@@ -32,7 +32,7 @@ def assembly(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def example_cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCloud]:
-    """A cloud whose containers import the example's module."""
+    """Provide a cloud whose containers import the example's module."""
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLE / "container"))
     home = tmp_path / "home"
     with LocalCloud.start(home, parent_pid=os.getpid(), machine_variables=["PYTHONPATH"]) as cloud:

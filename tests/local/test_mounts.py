@@ -16,7 +16,7 @@ HOST = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the cloud of this process."""
+    """Make this process that of a cloud, and return the folder of the cloud's files."""
     cloud = runtime.CloudRuntime(tmp_path, port=0, cloud_id="test", stop_grace=1.0)
     monkeypatch.setattr(runtime, "_current", cloud)
     return cloud.home

@@ -57,7 +57,7 @@ def test_an_archive_restores_the_same_files(folder: Path, packed: Path, tmp_path
     assert (tmp_path / "out/graph.py").read_text() == "graph = 1\n"
 
 
-def test_times_of_change_are_kept(folder: Path, packed: Path, tmp_path: Path) -> None:
+def test_modification_times_are_kept(folder: Path, packed: Path, tmp_path: Path) -> None:
     extract_archive(packed, MADE_FOR, tmp_path / "out")
     before, after = ((directory / "graph.py").stat().st_mtime for directory in (folder, tmp_path / "out"))
     assert after == pytest.approx(before, abs=1e-6)

@@ -65,7 +65,7 @@ def configuration_text(
 
 
 def text_with_nano(folder: Path, **generators: Any) -> str:
-    """As `configuration_text`, with Nano beside the reasoners; it has the scripted generator and no model.
+    """Return `configuration_text` with Nano beside the reasoners; Nano has the scripted generator and no model.
 
     `generators` are further settings of the block of all generators.
     """

@@ -81,7 +81,7 @@ class Hub:
 
     @property
     def url(self) -> str:
-        """The value for HF_ENDPOINT."""
+        """Return the URL of the hub, which is the value for HF_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def direct_this_process(self, monkeypatch: "pytest.MonkeyPatch", folder: Path) -> None:

@@ -138,7 +138,7 @@ def _stop(cloud: ProbedCloud) -> Any:
 
 @probe("stepfunctions_executions.descriptions-have-no-gaps")
 def _descriptions(cloud: ProbedCloud) -> Any:
-    """Descriptions of an execution that started a moment ago, many times, for the gap is short."""
+    """An execution whose status moto has not set yet is described as RUNNING."""
     from moto.stepfunctions.parser.backend.execution import Execution
 
     fresh = Execution.__new__(Execution)

@@ -188,7 +188,7 @@ def test_broken_checkpoint_is_refused(tmp_path: Path, checkpoint: Path) -> None:
 
 
 def test_torch_is_imported_with_expandable_segments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """NVIDIA's first remedy for out-of-memory. torch reads the variable once, at its import."""
+    """This is NVIDIA's first remedy for out-of-memory errors. torch reads the variable once, at its import."""
     for name in (VARIABLE, "PYTORCH_ALLOC_CONF"):  # another engine in this process may have set it
         monkeypatch.delenv(name, raising=False)
     seen: list[str | None] = []

@@ -1,1 +1,1 @@
-"""A stand-in; see `phyai/engine.py`."""
+"""Part of the stand-in for PhyAI, which `phyai/engine.py` describes."""

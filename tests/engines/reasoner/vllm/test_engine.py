@@ -146,7 +146,7 @@ def test_ready_patches_change_no_token(vllm: VllmEngine, clip: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def engine(folder: Path) -> Iterator[TransformersEngine]:
-    """The other engine, with the same checkpoint; `run` takes it."""
+    """Provide the Transformers engine with the same checkpoint, to compare it with vLLM; `run` takes it."""
     engine = TransformersEngine()
     engine.load(folder)
     yield engine

@@ -1,1 +1,1 @@
-"""A stand-in; see `inference/args.py`."""
+"""Part of the stand-in for Cosmos Framework, which `inference/args.py` describes."""

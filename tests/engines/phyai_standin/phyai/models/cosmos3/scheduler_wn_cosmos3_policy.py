@@ -1,4 +1,4 @@
-"""A stand-in; see `engine.py`."""
+"""Part of the stand-in for PhyAI, which `phyai/engine.py` describes."""
 
 from typing import Any
 
