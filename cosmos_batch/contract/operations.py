@@ -31,7 +31,7 @@ class OperationsSettings(Model):
         "topic for that",
     )
     log_retention_days: Annotated[int, AfterValidator(_known_retention)] = Field(
-        default=90, description="Logs are kept for so long"
+        default=90, description="Days for which logs are kept"
     )
     tracing: bool = Field(default=True, description="X-Ray traces of the state machine and the functions")
     monthly_budget_dollars: int | None = Field(

@@ -23,21 +23,24 @@ class RunKeys:
 
     @property
     def request(self) -> str:
-        """Return the key of what was asked for all items."""
+        """Return the key of the run's request, which holds what all items ask."""
         return f"{self.prefix}run.json"
 
     @property
     def shards(self) -> str:
-        """Return the key of the list of all shards. The Distributed Map of a run with one pipeline reads it."""
+        """Return the key of the list of all shards, which the Distributed Map of a run with one pipeline reads."""
         return f"{self.prefix}shards.json"
 
     def shards_of(self, pipeline: str) -> str:
-        """Return the key of the list that the Distributed Map of one of several pipelines reads."""
+        """Return the key of the list of one pipeline's shards.
+
+        A run with several pipelines has such a list, and a Distributed Map that reads it, for each of them.
+        """
         return f"{self.prefix}shards-{pipeline}.json"
 
     @property
     def estimate(self) -> str:
-        """Return the key of what the plan expects of an item."""
+        """Return the key of the GPU time that the plan expects of an item."""
         return f"{self.prefix}estimate.json"
 
     @property
@@ -50,7 +53,7 @@ class RunKeys:
         return f"{self.prefix}shards/{shard}.jsonl"
 
     def planned(self, execution: str, shard: str) -> str:
-        """Return the key of what an execution made of the items of a shard."""
+        """Return the key of the planned items of a shard: the jobs and errors that an execution made of its items."""
         return f"{self.prefix}planned/{execution}/{shard}.jsonl"
 
     def folder(self, folder: str) -> str:

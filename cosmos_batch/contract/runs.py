@@ -91,9 +91,7 @@ class RunRequest(Model):
     output: S3Uri | None = Field(default=None, description="Prefix for the documents; beside the inputs if absent")
     input_root: S3Uri | None = Field(default=None, description="Prefix whose folders are mirrored below `output`")
     table_only: bool = Field(default=False, description="Write no document beside the inputs, only the tables")
-    max_dollars: float | None = Field(
-        default=None, gt=0, description="Feed no shard once so much is spent and in flight"
-    )
+    max_dollars: float | None = Field(default=None, gt=0, description="Feed no shard once this is spent or in flight")
     deadline: Time | None = Field(default=None, description="Items that have not ended by then fail as TimedOut")
     retry_failed: bool = Field(
         default=False,

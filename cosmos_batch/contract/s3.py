@@ -89,8 +89,8 @@ def error_document_key(file: str, timestamp: str) -> str:
 def fitted_key(directory: str, stem: str, tail: str, ending: str, longest_ending: int = 0) -> str:
     """Return `<directory>/<stem><tail><ending>`, with the stem cut to S3's limit.
 
-    `longest_ending` reserves room for another ending of so many bytes. Raises ValueError if no character of the stem is
-    left.
+    `longest_ending` is the number of bytes of another ending that must fit too. Raises ValueError if no character of
+    the stem is left.
     """
     directory = directory.rstrip("/") + "/" if directory.strip("/") else ""
     room = KEY_LIMIT - len((directory + tail).encode()) - max(len(ending), longest_ending)

@@ -8,11 +8,12 @@ from cosmos_batch.contract.base import Model
 
 # SQS ends a message's invisibility 12 hours after its receipt, so an attempt must end before that.
 ATTEMPT_LIMIT_HOURS = 11
-# SQS keeps the message of a job for so long, so no deadline may be later.
+# The days for which SQS keeps the message of a job, so no deadline may be later.
 QUEUE_DAYS = 10
-# Times `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that workers do not end together.
+# The longest life of a worker as a multiple of `maxLifeHours`: `lambdas/scaling/fleet.py` adds up to a tenth, so that
+# workers do not end together.
 LONGEST_LIFE = 1.1
-# A job normally fails by its attempts or its deadline. One that was received so often fails too, because its attempts
+# A job normally fails by its attempts or its deadline. One that was received this often fails too, because its attempts
 # could not be counted. Pauses for a busy server do not count, and neither does a worker that gives the job back, or one
 # for which AWS was not available.
 MAX_RECEIPTS = 20
@@ -22,20 +23,33 @@ LONGEST_SILENCE_SECONDS = 30  # the longest time between two reports of a worker
 class WorkerSettings(Model):
     """Times of a worker."""
 
-    idle_seconds: int = Field(default=300, ge=0, le=86_400, description="A worker leaves after so long without work")
+    idle_seconds: int = Field(
+        default=300, ge=0, le=86_400, description="Seconds without work after which a worker leaves"
+    )
     visibility_timeout_seconds: int = Field(
-        default=120, ge=3, le=3600, description="A message comes back so long after its worker was last heard of"
+        default=120,
+        ge=3,
+        le=3600,
+        description="Seconds after which a message whose worker was lost is visible in its queue again",
     )
     heartbeat_seconds: int = Field(
-        default=120, ge=1, le=600, description="How often a worker asks whether its tasks still exist"
+        default=120,
+        ge=1,
+        le=600,
+        description="Seconds between two heartbeats for a job, which show whether it is still wanted",
     )
     attempt_limit_hours: float = Field(
-        default=8, gt=0, le=ATTEMPT_LIMIT_HOURS, description="Longest run of one attempt at one job"
+        default=8, gt=0, le=ATTEMPT_LIMIT_HOURS, description="Longest duration of one attempt at a job"
     )
     max_life_hours: float = Field(
-        default=24, ge=1, le=168, description="A worker is replaced after so long, give or take a tenth"
+        default=24, ge=1, le=168, description="Hours after which a worker is replaced, plus or minus a tenth"
     )
-    max_attempts: int = Field(default=3, ge=1, le=10, description="Deaths of an engine on one job before it fails")
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        le=10,
+        description="Failed attempts after which a job fails; a crash while several jobs ran does not count",
+    )
 
     @property
     def seen_seconds(self) -> int:
@@ -62,9 +76,14 @@ class WorkerSettings(Model):
 class ScalingSettings(Model):
     """Settings of the number of workers, and of the circuit breaker."""
 
-    target_drain_seconds: int = Field(default=600, ge=1, le=86_400, description="A backlog should be gone in so long")
+    target_drain_seconds: int = Field(
+        default=600, ge=1, le=86_400, description="Seconds within which the workers are to finish a backlog"
+    )
     stuck_minutes: int = Field(
-        default=60, ge=10, le=1440, description="A worker that has waited so long for an instance is given up"
+        default=60,
+        ge=10,
+        le=1440,
+        description="Minutes after which a worker that still waits for an instance is given up",
     )
     max_total_vcpus: int | None = Field(
         default=None,

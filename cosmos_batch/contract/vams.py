@@ -38,7 +38,7 @@ class VamsSettings(Model):
         default=TASK_TIMEOUT_SECONDS,
         ge=1800,
         le=86_400 * QUEUE_DAYS,
-        description="A workflow of VAMS waits so long for a pipeline; our deadline is 15 minutes less",
+        description="Seconds for which a workflow of VAMS waits for a pipeline; our deadline is 15 minutes less",
     )
     buckets: list[BucketRoot] = Field(
         default_factory=list,

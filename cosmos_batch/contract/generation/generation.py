@@ -27,7 +27,7 @@ class Transfer(Model):
     frames_per_chunk: int = Field(ge=5, description="4k+1")
 
     def chunks(self, frames: int) -> int:
-        """Return how many chunks a video of so many frames takes; each repeats the last frame of the one before it."""
+        """Return how many chunks a video of `frames` takes; each repeats the last frame of the one before it."""
         further = max(0, frames - self.frames_per_chunk)
         return 1 + -(-further // (self.frames_per_chunk - 1))
 
