@@ -58,13 +58,13 @@ class Console:
         return cls(lambda name: collection if name == FOLDER else None, FOLDER)
 
     def __enter__(self) -> Self:
-        """Begin to read what is shown first."""
+        """Begin to read the view that is shown first, if there is one."""
         if self.home:
             self.view(self.home)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """End what is at work, and delete what was made."""
+        """Stop reading and converting, and delete all temporary files."""
         for view in self._views.values():
             view.close()
         self.previews.stop()

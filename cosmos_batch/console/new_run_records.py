@@ -1,4 +1,4 @@
-"""What the page receives and sends to plan and start a run."""
+"""The records that the page receives and sends to plan and start a run."""
 
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ class FormField(Model):
 
 
 class NewRunForm(Model):
-    """What a new run can be made of."""
+    """The choices for a new run: pipelines, tasks, parameters, and places of inputs."""
 
     pipelines: list[PipelineChoice]
     tasks: list[TaskChoice]
@@ -73,7 +73,7 @@ class NewRun(Model):
 
 
 class PlanShown(Model):
-    """What a run would take and cost."""
+    """The plan of a run that was not started: its time and price, and what would stop it."""
 
     id: str
     lines: list[str] = Field(description="The plan, as the command line prints it")

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class _StoppedError(Exception):
-    """The console ends."""
+    """A conversion was broken off, because the console ends."""
 
 
 class Previews:

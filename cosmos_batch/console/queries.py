@@ -37,7 +37,7 @@ _Key = tuple[Query, int]
 
 
 class Part(NamedTuple):
-    """Some ids of a result, and the number of all. That is a lower limit as long as it is not exact."""
+    """One page of the ids of a result, and the total number. The total is a lower limit unless `exact` is true."""
 
     ids: list[int]
     total: int
@@ -45,7 +45,10 @@ class Part(NamedTuple):
 
 
 class QueryResults:
-    """The results of the last queries. That of a query which was answered by its first rows alone is None."""
+    """The results of the last queries, which are collected in threads.
+
+    A query whose first rows suffice is answered at once, and has no collected result.
+    """
 
     def __init__(self, file: Path) -> None:
         self._lock = Lock()
@@ -55,12 +58,12 @@ class QueryResults:
         self._kept: OrderedDict[_Key, Future[array[int]] | None] = OrderedDict()
 
     def close(self) -> None:
-        """End the queries at work."""
+        """Drop the queries that wait, and close the reader when those under way have ended."""
         self._pool.shutdown(cancel_futures=True)
         self._reader.close()
 
     def part(self, query: Query, version: int, offset: int, limit: int) -> Part:
-        """Return the ids of some rows of a result."""
+        """Return the ids of `limit` rows from `offset` on."""
         key = (query, version)
         with self._lock:
             part = self._part_of_first(key, offset, limit)

@@ -1,4 +1,4 @@
-"""What the page receives, as JSON from the server or as data of an export."""
+"""The records that the page receives, as JSON from the server or as data of an export."""
 
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ class Row(Model):
 
 
 class Query(Model):
-    """Which rows, and in which order."""
+    """A query for rows: the filters that a row must pass, and the order of the rows."""
 
     search: str = Field(default="", max_length=200, description="Words that names, prompts or answers contain")
     status: Literal["", "succeeded", "failed"] = ""
@@ -60,14 +60,14 @@ class ChosenDocuments(Model):
 
 
 class ExportRequest(Model):
-    """What to export."""
+    """A request to export documents."""
 
     selection: ChosenDocuments
     media: bool = Field(description="Whether videos and images are copied too, not only their posters")
 
 
 class MediaSize(Model):
-    """How much an export with media copies."""
+    """The number and size of the media files that an export copies."""
 
     files: int
     bytes: int
@@ -82,11 +82,11 @@ class ExportMade(Model):
 
 
 class Rows(Model):
-    """Some rows of the result of a query."""
+    """One page of the result of a query: the rows from an offset on."""
 
     total: int = Field(description="The number of rows of the whole result")
     exact: bool = Field(description="False while only the first rows are known, and `total` is a lower limit")
-    version: int = Field(description="That of the state in which the query was answered")
+    version: int = Field(description="`version` of the `State` in which the query was answered")
     rows: list[Row]
 
 
@@ -98,7 +98,7 @@ class Facet(Model):
 
 
 class Home(Model):
-    """What the page shows first."""
+    """The facts by which the page decides what it shows first."""
 
     view: str = Field(description="Name of the view; empty for the list of runs")
     has_runs: bool = Field(description="Whether a deployment was opened, and not a folder")
@@ -116,7 +116,7 @@ class FailureGroup(Model):
 
 
 class State(Model):
-    """What was opened, how far reading has come, and what can be filtered."""
+    """The state of a view: what was opened, how many of its files were read, and the values to filter by."""
 
     title: str
     json_files: int = Field(description="JSON files of the collection: documents, or tables of a run")
@@ -143,7 +143,7 @@ class FrameSheet(Model):
 
     url: str
     columns: int
-    count: int = Field(description="Of the first frames, which the picture holds")
+    count: int = Field(description="The number of frames in the picture, which are the first ones")
 
 
 class Media(Model):
@@ -225,7 +225,7 @@ class Detail(Model):
 
 
 class Preview(Model):
-    """How far the conversion of a video has come."""
+    """The progress of the conversion of a video."""
 
     state: Literal["running", "ready", "failed"]
     share: float = Field(ge=0, le=1, description="How much of the video is converted")

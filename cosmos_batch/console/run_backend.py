@@ -1,4 +1,7 @@
-"""What the console asks of a deployment about its runs. `cosmos_batch.cli.console` answers with the commands' code."""
+"""The interface by which the console reaches the runs of a deployment.
+
+`cosmos_batch.cli.console` implements it with the code of the commands.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -9,7 +12,7 @@ from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview,
 
 
 class RefusalError(Exception):
-    """Something cannot be done, for a reason that the person is told, with what to do about it."""
+    """A request of the page cannot be served. The message is for the person: the reason, and what to do about it."""
 
 
 class RunBackend(Protocol):
@@ -23,13 +26,13 @@ class RunBackend(Protocol):
         """Return the latest runs, the newest first."""
 
     def overview(self, run: str) -> RunOverview:
-        """Return how a run is now."""
+        """Return the state of a run now."""
 
     def cancel(self, run: str) -> None:
         """Stop a run."""
 
     def resume(self, run: str, max_dollars: float | None) -> None:
-        """Go on with a run."""
+        """Resume a run, with another budget if `max_dollars` is given."""
 
     def retry(self, run: str, items: Sequence[str], max_dollars: float | None) -> Started:
         """Start a new run over the items of a run that have failed: over those with these ids, or all if none is.
@@ -44,7 +47,7 @@ class RunBackend(Protocol):
         """Return the lines that a worker has logged about the job of a run's item."""
 
     def form(self) -> NewRunForm:
-        """Return what a new run can be made of."""
+        """Return the choices for a new run."""
 
     def prefix(self, uri: str) -> Prefix:
         """Return the prefixes and the number of files directly in a prefix of the buckets for inputs."""

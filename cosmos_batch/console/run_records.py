@@ -1,4 +1,4 @@
-"""Runs as the page receives them, and what it sends to act on them."""
+"""The records of runs that the page receives, and the requests that it sends to act on runs."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Action = Literal["cancel", "resume", "retry"]
 
 
 class RunLine(Model):
-    """How far a run is, and what it has cost."""
+    """A run in the list of runs: its state, its numbers of items, and what it has cost."""
 
     id: str
     state: str = Field(description="As a person reads it, such as RUNNING or NOT BEGUN")
@@ -41,7 +41,7 @@ class RunList(Model):
 
 
 class WorkerLine(Model):
-    """What a worker does."""
+    """A worker of a run, and what it does at this moment."""
 
     id: str
     pipeline: str
@@ -51,7 +51,7 @@ class WorkerLine(Model):
 
 
 class Blocker(Model):
-    """Why no worker of a pipeline serves."""
+    """The reason why no worker of a pipeline serves."""
 
     pipeline: str
     code: str
@@ -61,7 +61,7 @@ class Blocker(Model):
 
 
 class RunActivity(Model):
-    """What happens in a run at this moment."""
+    """The activity of a run at this moment: its rate, its workers, and what waits."""
 
     items_per_second: float = Field(description="Measured over the last minutes; 0 while it is not known")
     seconds_left: float | None
@@ -81,20 +81,20 @@ class RunOverview(Model):
 
 
 class RetryRequest(Model):
-    """What to ask again in a new run: everything that failed, or what failed among some documents."""
+    """A request for a new run over the failed items of a run, or over the failed ones of some documents."""
 
     selection: ChosenDocuments | None = None
     max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Budget of the new run")
 
 
 class RetrySize(Model):
-    """How many of the chosen items have failed, and would be asked again."""
+    """The number of chosen items that have failed, and would be asked again."""
 
     items: int
 
 
 class ResumeRequest(Model):
-    """How to go on with a run."""
+    """A request to resume a run."""
 
     max_dollars: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Another budget")
 
@@ -107,17 +107,17 @@ class Started(Model):
 
 
 class NoContent(Model):
-    """A request without anything to say."""
+    """The empty body of a request that needs no fields."""
 
 
 class LogLines(Model):
-    """What a worker has logged about an item."""
+    """The lines that a worker has logged about an item."""
 
     lines: list[str]
 
 
 class ComparedEnd(Model):
-    """How an item has ended in one of two runs: with an answer, with files, or with the code of an error."""
+    """The end of an item in one of two runs: an answer, files, or the code of an error."""
 
     item: str = Field(description="Its id in its run")
     answer: str | None

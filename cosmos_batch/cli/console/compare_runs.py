@@ -1,4 +1,4 @@
-"""Two runs side by side, with the comparison of `cosmos-batch runs diff`."""
+"""Compare two runs for the console, as `cosmos-batch runs diff` compares them."""
 
 from itertools import islice
 

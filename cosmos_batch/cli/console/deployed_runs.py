@@ -25,7 +25,7 @@ from cosmos_batch.console.run_records import ComparedRuns, RunList, RunOverview,
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state import JobRow
 
-# At most so many events of a worker's log are read for one item: the worker serves other items at the same time.
+# The most events of a worker's log that are read for one item: the worker serves other items at the same time.
 _LOG_EVENTS = 20_000
 _LOG_LINES = 2000  # the most lines about an item that are shown
 _LOG_MARGIN = timedelta(minutes=1)  # before an item's attempt and after its end, in which its worker logs about it

@@ -87,7 +87,7 @@ def _since(row: WorkerRow) -> str | None:
 
 
 def _waits(state: RunSnapshot, workers: list[WorkerLine], blockers: list[Blocker]) -> list[str]:
-    """Return in sentences what waits for what."""
+    """Return sentences that say how many items wait, and for what."""
     counts, waits = state.counts, []
     in_flight = counted(counts.in_flight, "item")
     serves = any(worker.doing == WORKER_STATES["READY"] for worker in workers)
