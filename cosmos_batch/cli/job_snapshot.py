@@ -15,8 +15,8 @@ from cosmos_batch.cli.worker_failures import WorkerFailure, find_worker_failure
 from cosmos_batch.state import FINAL, JobRow, Watcher, WorkerRow, Workers
 
 POLL_SECONDS = 0.3
-_OTHER_RUNS = 5  # so many of the runs that took an item's answer over are named
-_LINES = 20  # so many of the last lines of a log are searched for one that is no warning
+_OTHER_RUNS = 5  # the most runs to name that took over an item's answer
+_LINES = 20  # the number of a log's last lines that are searched for one that is no warning
 _WARNING = re.compile(r"^[WEF]\d{4} |warning", re.IGNORECASE)  # PyTorch begins such lines with W, month and day
 
 STAGES = (
@@ -234,7 +234,7 @@ class IsRun(CliError):  # noqa: N818 - it says what is wrong
 
 
 def find_job(deployment: Deployment, job_id: str, seconds: float = 0) -> tuple[JobExecution, JobRow | None]:
-    """Return a job's execution and row, looking for it so many seconds. Raises CliError where there is none.
+    """Return a job's execution and row, looking for it for `seconds`. Raises CliError where there is none.
 
     Raises IsRun for the id of a run, whose executions are those of the same state machine. A file of a run has a job
     without an execution: the error names its run.

@@ -100,7 +100,10 @@ def _own_deployment(config_file: Path, pool: Pool, running: LocalCloud | None) -
 
 @contextmanager
 def _home_beside(home: Path) -> Iterator[Path]:
-    """Create a home for a second cloud. It shares the models of the first, and its logs stay in the first's home."""
+    """Create a folder for the files of a second local cloud, and delete it at the end of the block.
+
+    By links, the second cloud shares the models of the first, and writes its logs into the folder of the first.
+    """
     from cosmos_batch.local.batch.capacity import gpus_here
 
     inform("The local cloud that runs already stays as it is: this command starts one of its own")

@@ -68,7 +68,7 @@ def weight_of_generation(generation: Generation) -> float:
 
 
 def weight_of_frames(megapixels: float, frames: int, steps: int, *, guided: bool) -> float:
-    """Return the weight of frames that the model computes at once, each of so many megapixels.
+    """Return the weight of frames that the model computes at once. `megapixels` is the size of one of them.
 
     `guided` means that each step also runs the negative prompt.
 

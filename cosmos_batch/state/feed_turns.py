@@ -1,6 +1,7 @@
-"""The turns in which all shards of all runs are fed: so many items a second as a new table and S3 take.
+"""The turns in which all shards of all runs are fed, so that a new table and S3 are not throttled.
 
-A row holds the time until which turns are taken. A turn is taken by one conditional write.
+All functions that feed shards share one row, which holds the time until which turns are taken. A turn is taken by one
+conditional write.
 """
 
 from cosmos_batch.state.table import ConditionFailed, Table
@@ -15,13 +16,13 @@ LONGEST_WAIT = 5.0
 
 
 class FeedTurns:
-    """The row of the turns."""
+    """The row in the state table that holds the time until which turns are taken."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def take(self, items: int, now: float) -> float | None:
-        """Take the next turn, to feed so many items, and return the seconds until it begins.
+        """Take the next turn, which is long enough to feed `items`, and return the seconds until it begins.
 
         `now` is in seconds since 1970. Returns None, and takes none, where that would be longer than `LONGEST_WAIT`.
         """

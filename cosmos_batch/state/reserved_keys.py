@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.state.table import ConditionFailed, Table, expires_at
 
-# The timestamp in a key has a resolution of a second. So many seconds are tried, and so many jobs on files of one stem
-# within one folder can start at once.
+# The timestamp in a key has a resolution of a second. This is how many seconds are tried, and so the number of jobs on
+# files of one stem within one folder that can start at once.
 SECONDS_TRIED = 600
 
 

@@ -34,5 +34,5 @@ class Shortages:
         self._table.update(self._pk, f"shortage#{since}", expression, values)
 
     def list(self) -> list[Shortage]:
-        """Return them in the order of time."""
+        """Return the shortages, the oldest first."""
         return [Shortage.model_validate(item) for item in self._table.query(self._pk, "shortage#")]

@@ -196,7 +196,10 @@ class AttemptEndings:
         return AttemptEnd.NOT_DECIDED
 
     async def give_back(self, attempt: JobAttempt, after_seconds: int = 0) -> None:
-        """Give the job back to the queue, at once or after so many seconds. Neither attempt nor receipt counts."""
+        """Give the job back to the queue, where other workers see it after `after_seconds`.
+
+        Neither the attempt nor the receipt counts.
+        """
         await self.undo(attempt)
         await asyncio.to_thread(self.jobs.count_give_back, attempt.job.job_id)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, after_seconds)

@@ -95,7 +95,7 @@ class Queue:
         self._leases.release([receipt_handle])
 
     def give_back(self, receipt_handle: str, after_seconds: int = 0) -> None:
-        """Make the message visible to all workers again, at once or after so many seconds."""
+        """Release the lease, and make the message visible to all workers again after `after_seconds`."""
         self._leases.release([receipt_handle])
         self._sqs.change_message_visibility(
             QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=after_seconds

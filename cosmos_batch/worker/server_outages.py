@@ -52,7 +52,7 @@ class ProbePauses:
         self._probe_at = time.monotonic() + max(backoff, at_least)
 
     def reset(self) -> None:
-        """Let the next pause be the first one."""
+        """Make the next pause as short as the first one, because the server has answered."""
         self._probes = 0
 
 

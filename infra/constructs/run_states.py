@@ -18,7 +18,7 @@ from infra.constructs.permissions import SHARDS
 
 # An item waits a day less at most (`lambdas/runs/item_planner.py`).
 SHARD_TIMEOUT = Duration.days(QUEUE_DAYS)
-# A run ends after so long; AWS would let an execution take a year.
+# The longest time that a run takes; AWS would let an execution take a year.
 RUN_TIMEOUT = Duration.days(90)
 EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 ATTEMPTS = 8

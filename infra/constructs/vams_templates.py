@@ -84,7 +84,11 @@ _ARM = ("domain_name", "action_chunk_size", "resolution", "seed")
 
 
 def file_templates(pipeline: Pipeline, modes: Sequence[Mode]) -> list[Template]:
-    """Return a generator's templates for modes that read files: one for image or video to video, one for each other."""
+    """Return a generator's templates for modes that read files.
+
+    The modes from an image or a video to a video (`i2v`, `v2v`) share the first template, because the kind of the file
+    decides between them. Each other mode has a template of its own.
+    """
     plain = [mode for mode in modes if mode in ("i2v", "v2v")]
     titles = " or ".join(MODES[mode].title for mode in plain)
     first = Template(

@@ -73,7 +73,7 @@ class Worker(Construct):
         """Allow the worker to answer task tokens of our state machine, and those of shards of runs."""
         machine.grant_task_response(self.role)
         allow_shard_answers(self.role, machine)
-        # On which the shard's state has its items planned again, for what is deployed now.
+        # Failing the token makes the shard's state plan its items again, for what is deployed now.
         allow(self.role, ["states:SendTaskFailure"], [f"{machine.state_machine_arn}/{SHARDS}"])
 
     def _container(

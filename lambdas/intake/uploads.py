@@ -113,7 +113,7 @@ def is_written_by_us(file: StoredObject, environment: UploadEnvironment) -> bool
 
 
 def _send_again(event: dict[str, Any], seconds: int, environment: UploadEnvironment) -> None:
-    """Send an event to the queue as a new message that is received after so many seconds."""
+    """Send an event to the queue as a new message, which SQS delivers after `seconds`."""
     client("sqs").send_message(
         QueueUrl=environment.upload_queue_url, MessageBody=json.dumps(event), DelaySeconds=seconds
     )

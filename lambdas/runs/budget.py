@@ -5,7 +5,7 @@ from cosmos_batch.contract.environment import DeployedCompute
 from cosmos_batch.planning.pace import first_seconds_per_unit, typical_weight
 from cosmos_batch.state import FedItems, RunRow, Workers
 
-MEASURED_JOBS = 50  # so many ended jobs of a run tell more about its further ones than the sample of its plan
+MEASURED_JOBS = 50  # once this many jobs of a run have ended, they are a better sample than the one of its plan
 
 
 def expected_dollars(run: RunRow, fed: FedItems, compute: DeployedCompute, workers: Workers) -> float:

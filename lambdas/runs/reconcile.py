@@ -26,9 +26,9 @@ from lambdas.runs.objects import RunObjects
 from lambdas.runs.shard_ends import answer_shards, finish_parking
 
 THREADS = 16
-# A shard without an end for so long is looked at item by item. A generation takes some minutes.
+# A shard in which no item has ended for this time is checked item by item. A generation takes some minutes.
 STALLED = timedelta(minutes=10)
-LATE = timedelta(hours=1)  # so long after its deadline, an item that a worker had begun ends without the worker
+LATE = timedelta(hours=1)  # the time after its deadline when an item that a worker had begun ends without the worker
 
 NEVER_DELIVERED = Error(
     code="TimedOut",

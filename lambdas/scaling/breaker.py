@@ -19,8 +19,9 @@ SHARED_CRASHES_PER_FAILURE = 3
 # kill, which may have come from outside.
 _CRASHED, _KILLED_AT_WORK = "crashed", "killedAtWork"
 
-# Workers that are killed from outside while they start are replaced at once, so many times: whatever kills each of them
-# (the kernel's out-of-memory killer, for instance) would kill the next one too, and each start costs money.
+# How many times workers that are killed from outside while they start are replaced at once. After that a pause is set:
+# whatever kills each of them (the kernel's out-of-memory killer, for instance) would kill the next one too, and each
+# start costs money.
 KILLS_REPLACED_AT_ONCE = 5
 
 
@@ -77,7 +78,7 @@ def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow,
 def breaker_after(
     breaker: PipelineRow, served: bool, failed: list[FailedWorker], settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """Return the breaker after a look at the workers.
+    """Return the breaker after the workers that served or ended since the last look were counted.
 
     `served` says whether one of them has completed its first job since the last look; `failed` are those that ended
     without having completed any.
@@ -228,7 +229,7 @@ def _after_shared_crash(
 
 
 def _opened(breaker: PipelineRow, settings: ScalingSettings, now: datetime) -> PipelineRow:
-    """Return the breaker opened by crashes."""
+    """Return the breaker, opened because of crashes, with the time at which the next worker may start."""
     pause = _pause(max(breaker.failures, settings.breaker_failures), settings)
     return breaker.model_copy(update={"open": True, "retry_at": _later(now, pause)})
 

@@ -1,6 +1,6 @@
-"""Estimate how many jobs running runs have yet to send to a pipeline's queue.
+"""Estimate how many jobs the runs in progress have yet to send to a pipeline's queue.
 
-A run feeds its shards little by little, so its queue never holds more than some shards of it.
+A run feeds its shards little by little, so the queue holds only a few of its shards at a time.
 """
 
 from cosmos_batch.contract.environment import DeployedCompute
@@ -9,7 +9,7 @@ from lambdas.runs.budget import expected_dollars
 
 
 def unfed_jobs(table: Table, pipeline: DeployedCompute) -> int:
-    """Return about how many jobs the running runs have yet to send to the pipeline's queue."""
+    """Return about how many jobs the runs in progress have yet to send to the pipeline's queue."""
     feeding = RunFeeding(table)
     workers = Workers(table, pipeline.id)
     runs = [run for run in Runs(table).active() if run.state == "RUNNING" and pipeline.id in run.pipelines]
@@ -18,7 +18,7 @@ def unfed_jobs(table: Table, pipeline: DeployedCompute) -> int:
 
 
 def jobs_to_come(run: RunRow, fed: FedItems, job_dollars: float) -> int:
-    """Return about how many jobs a running run has yet to send to one pipeline.
+    """Return about how many jobs a run in progress has yet to send to one pipeline.
 
     They are as many of its unfed items as needed a job so far, and no more than its budget has room for.
     """

@@ -101,7 +101,7 @@ class _OtherPipeline:
         )
 
     def drain(self, count: int) -> None:
-        """Ask so many of the pipeline's workers to leave."""
+        """Ask `count` of the pipeline's workers to leave."""
         for row in self._staying[:count]:
             self._workers.must_drain(row.worker)
             log("worker makes room for a pipeline of higher priority", pipeline=self._pipeline, worker=row.worker)

@@ -9,8 +9,9 @@ from cosmos_batch.state import PipelineRow
 
 # From SubmitJob to a loaded model, until a first worker has measured it: launch an instance, pull an image, load.
 FIRST_COLD_START_SECONDS = 600.0
-# SubmitJob takes one job a call, and the calls and rows of so many workers fit into the two minutes of `scale`. The
-# next look, at most a minute later, starts more: 400 workers are submitted within five minutes.
+# The most workers that one invocation of `scale` starts. SubmitJob takes one job a call, and the calls and rows of this
+# number fit into the two minutes of `scale`. The next invocation, at most a minute later, starts more: 400 workers are
+# submitted within five minutes.
 STARTS_AT_ONCE = 80
 SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
 OUTAGE_STANDS = timedelta(hours=1)  # how long the outage for which a worker has left counts after its jobs were due
@@ -46,7 +47,9 @@ def seconds_per_unit(pipeline: DeployedCompute, row: PipelineRow) -> float:
 def wanted_workers(
     jobs: int, seconds: float, live: int, cold_start: float, target_drain_seconds: float, limit: int
 ) -> int:
-    """Return how many workers finish a backlog of so many seconds' work within `target_drain_seconds`.
+    """Return how many workers finish a backlog within `target_drain_seconds`.
+
+    The backlog is `jobs` that one worker would do in `seconds`.
 
     There is at least one where there is work, and at most one for each job and `limit` in all. None is added to the
     live ones if they will have done all the work before it has started.

@@ -60,7 +60,9 @@ def command(
     if as_text and output:
         raise WrongCall("--text and --output do not go together.", "--text prints; > file saves what is printed.")
     if media and (len(ids) > 1 or not overlay):
-        raise WrongCall("--media goes with --overlay and one job.", "Name that job alone.")
+        raise WrongCall(
+            "--media needs --overlay and one job.", "Add --overlay, and name only the job whose input the file is."
+        )
     file = str(checked_path(media)) if media else None
     target = output_target(output, force, f"{len(ids)} jobs" if len(ids) > 1 else None)
     cloud_deployment, kept = find_with_kept()

@@ -157,7 +157,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _shortened(text: str, room: int) -> str:
-    """Return the end of a text, where names differ, in so many columns. Some characters take two of them."""
+    """Return the end of a text, where names differ, in `room` columns. Some characters take two columns."""
     if cell_len(text) <= room:
         return text
     end = text[-room + 1 :]

@@ -26,8 +26,8 @@ def retry_run(
 ) -> tuple[str, int]:
     """Start a new run over what failed in a run, and return its id and the number of its items.
 
-    `codes` and `items` choose among what failed; all of it is asked again without them. Raises StillRunning, and
-    WrongCall where nothing of that has failed.
+    `codes` (of errors) and `items` (ids) choose among the failed items; without them, all are asked again. The new run
+    has the budget `max_dollars` and the id `name`. Raises StillRunning, and WrongCall where no such item has failed.
     """
     state, new = read_run_snapshot(deployment, run), name or new_run_id()
     if not state.over:
@@ -48,9 +48,10 @@ class RetryWriter:
     def __init__(
         self, earlier: StoredRun, run: str, codes: frozenset[str], items: frozenset[str] = frozenset()
     ) -> None:
-        """Ask again, as the run `run`, what failed with these codes in an earlier run; with any if there is none.
+        """Prepare the run with the id `run`, which asks again about failed items of the run `earlier`.
 
-        `items` are the ids of the items to ask again, if these are not all.
+        These are the failed items whose error has one of `codes`, and whose id is one of `items`. An empty set does not
+        limit them.
         """
         self._earlier = earlier
         self._new = StoredRun(earlier.s3, earlier.bucket, run)

@@ -15,7 +15,7 @@ from cosmos_batch.state import PipelineRow
 
 PACE_OF_LAST_JOBS = "the pace of its last jobs"
 _RUNS_LOOKED_AT = 20
-_FEWEST_ITEMS = 20  # a run's pace is believed once so many items have ended
+_FEWEST_ITEMS = 20  # the fewest items that must have succeeded in a run whose pace is used
 
 
 def worker_facts(deployment: Deployment, name: str, deployed: DeployedPipeline | None) -> WorkerFacts:
@@ -59,7 +59,10 @@ def _pace(deployment: Deployment, pipeline: Pipeline, row: PipelineRow, gpu: str
 
 
 def pace_of_run(summary: RunSummary, gpus: int) -> float:
-    """Return the seconds of a worker for a unit of work, as a run of its pipeline alone measured them."""
+    """Return how many seconds a worker took for a unit of work in a run.
+
+    The run must have used one pipeline alone, because its sums do not tell pipelines apart.
+    """
     tokens = summary.prompt_tokens + ANSWER_TOKENS * summary.succeeded
     return summary.gpu_seconds / gpus / (tokens / (ANSWER_TOKENS + REFERENCE_TOKENS))
 

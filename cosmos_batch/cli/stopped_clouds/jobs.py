@@ -56,7 +56,7 @@ class KeptJobs:
         )
 
     def find(self, job_id: str) -> JobSummary | None:
-        """Return a job, or None."""
+        """Return the kept job with this id, or None if no job with it was kept."""
         path = record_file(self.folder, job_id)
         if not path.is_file():
             return None

@@ -55,7 +55,7 @@ def is_bad_request(response: httpx2.Response) -> bool:
 
 
 def parse_answer(request: ChatRequest, body: dict[str, Any], seconds: float) -> Answer:
-    """Return the answer in a response's body, which came after so many seconds.
+    """Return the answer in a response's body, which came after `seconds`.
 
     Raises Failure (Blocked) where a filter of the server held the answer back.
     """

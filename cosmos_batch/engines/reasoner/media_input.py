@@ -83,11 +83,11 @@ class MediaLimits:
         )
 
     def image_budget(self, tokens: int) -> PixelBudget:
-        """Return the pixels that an image may have if so many tokens are left for it."""
+        """Return the pixels that an image may have if `tokens` are left for it."""
         return PixelBudget(self.image_pixels, self.image_pixels, self.multiple).within(tokens, self.multiple**2)
 
     def video_budget(self, tokens: int) -> PixelBudget:
-        """Return the pixels that a clip may have if so many tokens are left for it beside its timestamps."""
+        """Return the pixels that a clip may have if `tokens` are left for it beside its timestamps."""
         budget = PixelBudget(self.video_pixels, TOKENS_PER_FRAME * self.multiple**2, self.multiple)
         return budget.within(tokens, self.multiple**2 * self.frames_per_token)
 

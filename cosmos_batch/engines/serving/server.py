@@ -189,7 +189,7 @@ class Server:
         return list(dict.fromkeys(match[0][:_LINE_LIMIT] for match in matches if match))
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long for the server's end; return whether it ended."""
+        """Wait at most `seconds` for the server's end; return whether it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
             self._reader.join(1)

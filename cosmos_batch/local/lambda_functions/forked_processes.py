@@ -42,7 +42,7 @@ class ForkedProcess:
         return self.wait(0)
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Return the exit code as soon as the process has ended; None if it still runs after so many seconds."""
+        """Return the exit code as soon as the process has ended; None if it still runs after `seconds`."""
         with self._lock:
             if self._exit_code is None and wait_readable(self._pipe, seconds):
                 reported = os.read(self._pipe, 16)

@@ -25,7 +25,7 @@ _COMMAND_ERROR, _USAGE_ERROR = 254, 252
 
 
 class UsageError(ValueError):
-    """The command line cannot be read."""
+    """The command line of `aws` is wrong; the message says how."""
 
 
 def main(argv: list[str]) -> int:

@@ -175,9 +175,10 @@ def refuse_undistilled_engine(model: str, serving: Serving) -> None:
 
 
 def refuse_undistilled_request(parameters: GenerationParameters, mode: Mode, fixed_steps: int) -> None:
-    """Raise Failure (InvalidInput) for the first field that a model with so many fixed steps cannot follow.
+    """Raise Failure (InvalidInput) for the first field that a distilled model cannot follow.
 
-    Its steps and noise levels are fixed, and it has no guidance, so that a negative prompt has no effect.
+    `fixed_steps` is the number of its steps. The steps and noise levels are fixed, and it has no guidance, so that a
+    negative prompt has no effect.
     """
     for problem, remedy in _distilled_problems(parameters, mode, fixed_steps):
         raise Failure("InvalidInput", problem, remedy)

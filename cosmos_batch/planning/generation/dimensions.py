@@ -146,7 +146,10 @@ def notes_on_short_video(frames: int) -> list[str]:
 
 
 def refuse_frames(frames: int, tier: Resolution, field: str = "numFrames") -> None:
-    """Raise Failure if the model cannot generate a video of so many frames at this tier."""
+    """Raise Failure if the model cannot generate a video with this number of frames at this tier.
+
+    `field` is the request's field that the error names.
+    """
     limit = FRAME_LIMIT[tier]
     if frames < 2 or round_up_frames(frames) > limit:
         raise Failure(

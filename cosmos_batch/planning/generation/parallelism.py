@@ -21,7 +21,7 @@ from cosmos_batch.planning.generation.memory import Host, Workload, gib_per_gpu,
 from cosmos_batch.planning.instance_types import why_not, why_not_together
 
 DEGREES = (1, 2, 4, 8)
-KV_HEADS = 8  # Nano and Super have so many; tensor and Ulysses parallelism divide them
+KV_HEADS = 8  # the key-value heads of Nano and Super; tensor and Ulysses parallelism divide them
 
 
 def choose_parallel_plans(
@@ -103,8 +103,8 @@ def choose_parallel_plan(
 def parallel_plan_for_machine(pipeline: Pipeline, engine: str, host: Host, workload: Workload) -> ParallelPlan:
     """Return a parallel plan for all GPUs of a machine that is no known instance type.
 
-    If none carries the workload, it is the one that needs the least memory, because smaller jobs may still fit. Raises
-    ValueError if the engine cannot use so many GPUs.
+    If no plan carries the workload, this is the one that needs the least memory, because smaller jobs may still fit.
+    Raises ValueError if the engine cannot use the machine's number of GPUs.
     """
     with suppress(ValueError):
         return choose_parallel_plan(pipeline, engine, [host], workload, "throughput", host.gpus)

@@ -122,7 +122,7 @@ def _shortened_note(requested: int | None, available: int, count: int) -> str | 
 
 
 def may_have_frames(generation: Generation, frames: int | None) -> bool:
-    """Return whether the result of a planned generation may have so many frames.
+    """Return whether the result of a planned generation may have this number of frames.
 
     A transfer may lose one step of four frames, because its control videos end before the last one is complete.
     """
@@ -134,7 +134,7 @@ def may_have_frames(generation: Generation, frames: int | None) -> bool:
 
 
 def refuse_long_controls(frames: int, size: Size, count: int) -> None:
-    """Raise Failure if so many control videos of this length and size do not fit into a worker's memory, decoded."""
+    """Raise Failure if `count` control videos of this length and size do not fit into a worker's memory, decoded."""
     gib = frames * size.area * 3 * count / 2**30
     if gib > DECODED_GIB_LIMIT:
         raise Failure(

@@ -14,7 +14,7 @@ from cosmos_batch.contract.runs import ItemEstimate
 # From the start of a worker until it is asked to serve, where none has measured it, and until it leaves without work.
 FIRST_COLD_START_SECONDS = 600.0
 IDLE_SECONDS = 300.0
-# `scale` starts as many workers as do the work in so long (`scaling.targetDrainSeconds`).
+# `scale` starts as many workers as do all the work within this time (`scaling.targetDrainSeconds`).
 TARGET_DRAIN_SECONDS = 600.0
 
 
@@ -106,7 +106,10 @@ class RunEstimate(Model):
 def estimate_pipeline(
     facts: WorkerFacts, items: int, work_per_item: float, asked_workers: int | None = None
 ) -> PipelineEstimate:
-    """Return the estimate for one pipeline, which has so many items to answer."""
+    """Return the estimate for one pipeline, which has `items` to answer.
+
+    `asked_workers` is a number of workers for which the person wants to know the time too.
+    """
     seconds = items * work_per_item * facts.seconds_per_unit
     most = max(1, min(facts.max_workers, items))
     started = 0 if items == 0 else max(1, min(most, math.ceil(seconds / TARGET_DRAIN_SECONDS)))

@@ -7,7 +7,7 @@ from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.parameters import Parameters
 
 # The clip by which `planning.pace` measures reasoners (docs/benchmarks.md): four seconds at 640 x 480, seen at 4 frames
-# a second. Its media take so many tokens.
+# a second. This is the number of tokens that its media take.
 REFERENCE_TOKENS = 2472.0
 # What the answer costs, in tokens of media. NVIDIA's throughput of Nano is 1.94 times as high at 1 frame a second as at
 # 2 (`inference_benchmarks/` of NVIDIA/cosmos, one H100, 256 in flight): all but a twentieth of the time goes to the
@@ -15,7 +15,7 @@ REFERENCE_TOKENS = 2472.0
 ANSWER_TOKENS = 300.0
 
 _PIXELS_PER_TOKEN = 32 * 32
-_FRAMES_PER_TOKEN = 2  # a token of a video stands for so many frames
+_FRAMES_PER_TOKEN = 2  # the frames that a token of a video stands for
 # Before each two frames stands their time, as in `<12.5 seconds>`, which Qwen's tokenizer splits into seven tokens.
 # There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers).
 _TIMESTAMP_TOKENS = 9
@@ -58,5 +58,5 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
 
 
 def work_of_question(tokens: float) -> float:
-    """Return the work of a question about media of so many tokens; 1 is that of the reference clip."""
+    """Return the work of a question whose media take `tokens`; a question about the reference clip is 1."""
     return (ANSWER_TOKENS + tokens) / (ANSWER_TOKENS + REFERENCE_TOKENS)

@@ -28,9 +28,9 @@ class Selection:
         self._exclude = [re.compile(fnmatch.translate(pattern)) for pattern in exclude]
 
     def why_not(self, path: str, size: int) -> str | None:
-        """Return why a file is left out, as a plural of such files; None if the run takes it.
+        """Return why a file is left out, as a name for such files ("empty files"); None if the run takes the file.
 
-        `path` is its path below the listed folder.
+        `path` is its path below the listed folder, and `size` is in bytes.
         """
         name = path.rpartition("/")[2]
         if not name:

@@ -25,7 +25,10 @@ DOCUMENT_BYTES = 4_000  # bytes of one document together with its lines in the r
 
 
 def orchestration_dollars(items: int, table_only: bool) -> float:
-    """Return what S3, DynamoDB, SQS, Lambda, Step Functions and logs cost for so many items."""
+    """Return the dollars that S3, DynamoDB, SQS, Lambda, Step Functions and logs cost for a run of `items`.
+
+    With `table_only` no document is written beside the inputs.
+    """
     saved = _OF_A_DOCUMENT if table_only else ()
     return sum(PRICES[name].of((units - (name in saved)) * items) for name, units in UNITS_PER_ITEM.items())
 

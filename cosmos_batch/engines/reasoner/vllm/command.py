@@ -147,7 +147,7 @@ def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str,
 
 
 def uneven(checkpoint: Path, gpus: int) -> str | None:
-    """Return why so many GPUs cannot share a checkpoint, or None: all must have the same number of attention heads."""
+    """Return why `gpus` GPUs cannot share a checkpoint, or None: all must have the same number of attention heads."""
     heads: int = text_config(checkpoint)["num_attention_heads"]
     if gpus and heads % gpus:
         return f"{checkpoint.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."
