@@ -104,8 +104,8 @@ def test_every_field_of_the_configuration_is_described() -> None:
 def test_files_of_ours_that_are_named_are_there() -> None:
     """Pages, docstrings and comments name files by a path from the root of the repository or from `cosmos_batch`."""
     roots = (ROOT, ROOT / "cosmos_batch")
-    rooms = [path.name for root in roots for path in root.iterdir() if path.is_dir() and path.name[0].isalpha()]
-    named = re.compile(rf"`((?:{'|'.join(rooms)})/(?:[\w./-]+\.(?:py|md|sh|json|txt)|(?:[\w-]+/)+))`")
+    packages = [path.name for root in roots for path in root.iterdir() if path.is_dir() and path.name[0].isalpha()]
+    named = re.compile(rf"`((?:{'|'.join(packages)})/(?:[\w./-]+\.(?:py|md|sh|json|txt)|(?:[\w-]+/)+))`")
     folders = ("docs", "containers", "cosmos_batch", "lambdas", "infra", "scripts", "benchmarks", "tests")
     texts = [path for folder in folders for kind in ("md", "py") for path in (ROOT / folder).rglob(f"*.{kind}")]
     found = {(name, path) for path in (ROOT / "README.md", *texts) for name in named.findall(path.read_text("utf-8"))}

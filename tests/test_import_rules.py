@@ -30,7 +30,7 @@ HEAVY = {
     "cv2",
 }
 
-# Room: which other rooms of ours it may import, and which of the heavy libraries.
+# Folder: which other folders of ours it may import, and which of the heavy libraries.
 RULES: dict[str, tuple[set[str], set[str]]] = {
     "cosmos_batch/catalogue": (set(), set()),
     "cosmos_batch/contract": ({"cosmos_batch.catalogue"}, set()),
@@ -98,10 +98,10 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def modules(*rooms: str) -> Iterator[Path]:
-    """Yield the modules of some rooms."""
-    for room in rooms:
-        yield from sorted((ROOT / room).rglob("*.py"))
+def modules(*folders: str) -> Iterator[Path]:
+    """Yield the modules of some folders."""
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 @cache
@@ -117,12 +117,12 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("room", RULES)
-def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
-    rooms, libraries = RULES[room]
-    allowed = rooms | {room.replace("/", ".")}
-    files = list((ROOT / room).rglob("*.py"))
-    assert files, f"{room} is empty"
+@pytest.mark.parametrize("folder", RULES)
+def test_a_folder_imports_only_what_the_design_allows(folder: str) -> None:
+    folders, libraries = RULES[folder]
+    allowed = folders | {folder.replace("/", ".")}
+    files = list((ROOT / folder).rglob("*.py"))
+    assert files, f"{folder} is empty"
     for path in files:
         for module in imports(path):
             top = module.split(".")[0]
@@ -132,7 +132,7 @@ def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "below"),
+    ("folder", "below"),
     [
         ("serving", {"serving"}),
         ("torchrun", {"serving", "torchrun"}),
@@ -141,27 +141,27 @@ def test_a_room_imports_only_what_the_design_allows(room: str) -> None:
         ("reasoner", {"serving", "torchrun", "vllm", "cosmos_framework", "reasoner"}),
     ],
 )
-def test_modules_that_engines_share_import_no_engine(room: str, below: set[str]) -> None:
-    rooms = {path.parent.name for path in (ROOT / "cosmos_batch/engines").glob("*/__init__.py")}
-    for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
+def test_modules_that_engines_share_import_no_engine(folder: str, below: set[str]) -> None:
+    folders = {path.parent.name for path in (ROOT / "cosmos_batch/engines").glob("*/__init__.py")}
+    for path in (ROOT / "cosmos_batch/engines" / folder).rglob("*.py"):
         for module in imports(path):
             inner = module.removeprefix("cosmos_batch.engines.").split(".")[0]
-            assert inner not in rooms - below, f"{path} imports {module}"
+            assert inner not in folders - below, f"{path} imports {module}"
 
 
-@pytest.mark.parametrize("room", ["serving", "torchrun"])
-def test_modules_that_servers_share_name_no_program(room: str) -> None:
+@pytest.mark.parametrize("folder", ["serving", "torchrun"])
+def test_modules_that_servers_share_name_no_program(folder: str) -> None:
     """Another server program is a folder beside `vllm`, and `serving` stays as it is."""
     names = {*ENGINES, *(row.title.lower() for row in ENGINES.values())}
     programs = {"omni", "sglang", *names, *(name.replace("-", "_") for name in names)}
-    for path in (ROOT / "cosmos_batch/engines" / room).rglob("*.py"):
+    for path in (ROOT / "cosmos_batch/engines" / folder).rglob("*.py"):
         text = path.read_text(encoding="utf-8").lower().replace("vllm-project/vllm issue", "")
         for program in programs:
             assert program not in text, f"{path} names {program}"
 
 
 def test_the_local_cloud_knows_no_app() -> None:
-    """It is for any CDK app: its code names this project in import paths alone, and its tests import no other room."""
+    """It is for any CDK app: its code names this project in import paths alone, its tests import no other folder."""
     for path in (ROOT / "cosmos_batch/local").rglob("*.py"):
         text = path.read_text(encoding="utf-8").replace("cosmos_batch.local", "")
         assert "cosmos" not in text.lower(), path
@@ -172,27 +172,27 @@ def test_the_local_cloud_knows_no_app() -> None:
                 assert module.startswith(("cosmos_batch.local.", "tests.local")), f"{path} imports {module}"
 
 
-def test_every_room_has_a_rule() -> None:
-    rooms = {
+def test_every_folder_has_a_rule() -> None:
+    folders = {
         f"cosmos_batch/{path.name}" for path in (ROOT / "cosmos_batch").iterdir() if (path / "__init__.py").exists()
     }
-    assert rooms | {"lambdas", "infra"} == set(RULES)
+    assert folders | {"lambdas", "infra"} == set(RULES)
 
 
-def test_the_table_of_rooms_in_the_documentation_is_the_rules() -> None:
+def test_the_table_of_folders_in_the_documentation_is_the_rules() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w/]+)/` \|.*\| ([^|]*) \|$", page.partition("## The rooms\n")[2], re.MULTILINE)
-    documented = {room: allowed_by(cell) for room, cell in rows}
-    assert documented == {room: rooms for room, (rooms, _) in RULES.items()}
+    rows = re.findall(r"^\| `([\w/]+)/` \|.*\| ([^|]*) \|$", page.partition("## The folders\n")[2], re.MULTILINE)
+    documented = {folder: allowed_by(cell) for folder, cell in rows}
+    assert documented == {folder: folders for folder, (folders, _) in RULES.items()}
 
 
 def allowed_by(cell: str) -> set[str]:
-    """Return the rooms that a cell of the table names, as RULES writes them."""
+    """Return the folders that a cell of the table names, as RULES writes them."""
     if cell == "nothing of ours":
         return set()
     if cell == "infra, and all of `cosmos_batch/` but worker and engines":
         others = {"cosmos_batch/cli", "cosmos_batch/worker", "cosmos_batch/engines", "lambdas"}
-        return {room.replace("/", ".") for room in RULES.keys() - others}
+        return {folder.replace("/", ".") for folder in RULES.keys() - others}
     return {f"cosmos_batch.{name.replace('/', '.')}" for name in cell.split(", ")}
 
 
@@ -209,10 +209,10 @@ def test_a_type_is_defined_once() -> None:
     """A name such as `Size` is one class or one alias, which others import. The local cloud is a library of its own."""
     places: dict[str, list[str]] = {}
     for path in modules("cosmos_batch", "lambdas", "infra"):
-        room = "local: " if path.is_relative_to(ROOT / "cosmos_batch/local") else ""
+        folder = "local: " if path.is_relative_to(ROOT / "cosmos_batch/local") else ""
         for node in parsed(path).body:
             for name in types_defined_by(node):
-                places.setdefault(room + name, []).append(str(path.relative_to(ROOT)))
+                places.setdefault(folder + name, []).append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
@@ -228,7 +228,7 @@ def types_defined_by(statement: ast.stmt) -> list[str]:
 
 
 def test_facts_about_pipelines_engines_and_hardware_stand_in_the_catalogue() -> None:
-    """No other room has a dictionary by their names, which a new row of the catalogue would have to extend."""
+    """No other folder has a dictionary by their names, which a new row of the catalogue would have to extend."""
     names = {*(pipeline.id for pipeline in PIPELINES), *(pipeline.model_size for pipeline in PIPELINES)}
     names |= {*ENGINES, *GPUS, *INSTANCE_TYPES}
     # NVIDIA's cookbooks have a variable for the server of two of the models.

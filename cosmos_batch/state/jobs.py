@@ -1,4 +1,4 @@
-"""The row of a job: its state, its attempts, and the attempt that won. Each method is one conditional write.
+"""The row of a job: its state, its attempts, and the attempt that won. Each method changes it by one conditional write.
 
 States: PLANNED -> RUNNING -> COMMITTED -> SUCCEEDED or FAILED; CANCELLED from PLANNED or RUNNING.
 

@@ -8,7 +8,7 @@ How it starts:
    check and prepare the host.
 3. `resident_model` loads the model that `model_copies` fetches.
 
-The way of a message, once the worker is ready:
+How it handles a message, once it is ready:
 
 1. `loop` receives messages from SQS while there is room (`pace` measures how fast jobs are done).
 2. `queue` reads the job from each, under a lease (`leases`) that the supervisor renews.
@@ -19,8 +19,8 @@ The way of a message, once the worker is ready:
    (`server_outages`), the job goes back to its queue.
 6. `outputs` checks what the engine made; `documents` writes the result document, with `costs`.
 7. `attempt_endings` stores the result, commits an error, or gives the job back to the queue.
-8. `commit` decides the result in the state table, writes the document and the files to their final keys, and
-9. reports to the state machine with the job's task token (`task_tokens`); then the message is deleted.
+8. `commit` decides the result in the state table, writes the document and the files to their final keys, reports to the
+   state machine with the job's task token (`task_tokens`), and deletes the message.
 
-`clients`, `credentials` and `logs` serve all of them.
+All of these modules use `clients`, `credentials` and `logs`.
 """

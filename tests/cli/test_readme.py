@@ -49,8 +49,8 @@ def test_commands_parse() -> None:
 
 
 def test_rooms_and_formats_are_those_of_the_code() -> None:
-    rooms = set(re.findall(r"^\| `([a-z_/]+)/` \|", README, re.MULTILINE))
-    assert rooms >= set(RULES)
+    folders = set(re.findall(r"^\| `([a-z_/]+)/` \|", README, re.MULTILINE))
+    assert folders >= set(RULES)
     for extension in EXTENSIONS:
         assert extension in README
     assert ATTRIBUTION in README
