@@ -1,4 +1,4 @@
-"""What the benchmark of the console counts, here over a hundredth of its documents. Times are the benchmark's alone."""
+"""The counts of the console's benchmark, here over a hundredth of its documents. Only the benchmark measures times."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support.large_video import SECONDS
 pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-def test_the_page_and_its_server_take_little_however_much_there_is() -> None:
+def test_memory_and_traffic_of_the_page_and_its_server_have_limits() -> None:
     counted = {name: value for row in measure(documents=1_000) for name, value in row.raw.items()}
     assert 0 < counted["rows"] <= ROWS
     assert counted["server_peak_mib"] <= SERVER_MIB and counted["page_heap_mib"] <= PAGE_MIB

@@ -77,7 +77,7 @@ def test_a_formatted_disk_keeps_what_it_has(tmp_path: Path) -> None:
     assert host.called == [*MOUNTED, IMAGES]
 
 
-def test_images_of_a_docker_that_runs_stay_where_they_are(tmp_path: Path) -> None:
+def test_images_are_not_moved_while_docker_runs(tmp_path: Path) -> None:
     host = Host(tmp_path, [f"/dev/nvme1n1 {STORE}"], formatted=True, docker_runs=True)
     assert host.set_up() == 0
     assert host.called == MOUNTED
