@@ -30,10 +30,14 @@ class Parameters(Model):
         default=None, ge=0, le=2, allow_inf_nan=False, description="How freely tokens are drawn; 0 takes the likeliest"
     )
     top_p: float | None = Field(
-        default=None, gt=0, le=1, allow_inf_nan=False, description="Draw from the likeliest tokens of this share"
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Draw from the likeliest tokens that have this probability together",
     )
     top_k: int | None = Field(
-        default=None, ge=0, le=1000, description="Draw from so many of the likeliest tokens; 0 for all"
+        default=None, ge=0, le=1000, description="Number of the likeliest tokens to draw from; 0 for all"
     )
     repetition_penalty: float | None = Field(
         default=None,

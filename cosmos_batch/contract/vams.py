@@ -10,7 +10,7 @@ from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.contract.storage import KMS_KEY_ARN, AdoptedBucket
 
 TASK_TIMEOUT_SECONDS = 28_800  # the task timeout with which VAMS registers its own Cosmos pipelines
-MARGIN_SECONDS = 900  # the deadline of a job is so much earlier, so that VAMS receives its error before it times out
+MARGIN_SECONDS = 900  # a job's deadline is this much earlier, so that VAMS receives its error before it times out
 
 # The prefix of all files of runs before VAMS moves them onto the asset, and below it the prefix of the manifests,
 # configurations and metadata of runs. Both are in VAMS's default asset bucket: in 2.5 at its root, in 2.6 below the

@@ -14,9 +14,9 @@ def run_options(function: Decorated) -> Decorated:
     function = answer_options(function)
     for decorate in (
         option("--workers", metavar="N", type=click.IntRange(min=1), section=COSTS,
-               help="Say also how long so many workers take."),
+               help="Say also how long N workers take."),
         option("--max-dollars", metavar="X", type=click.FloatRange(min=0, min_open=True), section=COSTS,
-               help="Refuse a run that would cost more, and stop feeding when so much is spent."),
+               help="Refuse a run that would cost more, and stop feeding once X is spent or in flight."),
         option("--name", metavar="RUN", help="Name the run; default: run- and the time."),
         option("--table-only", is_flag=True, help="Write no document beside each file, only the run's tables."),
         option("--output", metavar="s3://...", help="Write documents below this prefix; default: beside the files."),

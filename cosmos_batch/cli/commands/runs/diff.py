@@ -30,7 +30,9 @@ _ANSWER_WIDTH = 96  # characters of an answer
 @click.argument("first", metavar="RUN1")
 @click.argument("second", metavar="RUN2")
 @option("--by", type=click.Choice(["id", "input"]), default="id", show_default=True, help="What tells items apart.")
-@option("--limit", metavar="N", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show so many.")
+@option(
+    "--limit", metavar="N", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show at most N differences."
+)
 @option("--json", "as_json", is_flag=True, help="Print all differences and their counts as JSON.")
 def command(first: str, second: str, by: KeyKind, limit: int, as_json: bool) -> int:
     """Show which answers differ between two runs over the same files: with another prompt, or another model.
