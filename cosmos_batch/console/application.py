@@ -64,7 +64,10 @@ def _explain_refusal(_: Request, error: Exception) -> Response:
 
 
 def _explain_defect(_: Request, error: Exception) -> Response:
-    """Answer for all others: the error itself goes on to the server, which prints it in the console's terminal."""
+    """Answer a request that raised any other exception.
+
+    The exception itself goes on to the server, which prints it in the console's terminal.
+    """
     message = (
         f"The console has failed at this: {type(error).__name__}: {error}\n"
         "Try again. If it fails again, report what it has printed in the terminal in which it runs."

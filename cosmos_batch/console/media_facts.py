@@ -76,7 +76,7 @@ class MediaFacts:
 
 
 def read_facts(media: Source) -> MediaFacts:
-    """Return what a file is. Raises Failure (InvalidInput) where it is damaged, or neither video nor image."""
+    """Return the facts in a file's header. Raises Failure (InvalidInput) if it is damaged, or no video or image."""
     file_format = identify_file(media)
     if file_format.medium is None:
         raise unusable_file(f"The file is {file_format.label}, and no video or image that the console shows.")

@@ -89,7 +89,7 @@ class LocalCloud:
         if running:
             raise LocalCloudError(
                 f"A local cloud runs in {home} already (process {running.process_id}, port {running.port}). "
-                "Use it, stop it, or start one in another home."
+                "Use it, stop it, or start one in another directory."
             )
         home.mkdir(parents=True, exist_ok=True)
         cloud_id = uuid.uuid4().hex[:12]

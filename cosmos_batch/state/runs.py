@@ -195,7 +195,10 @@ class Runs:
         self.shards.settled(shard.run, shard.shard, cost)
 
     def end_shard(self, run: str, shard: str, facts: ShardFacts) -> bool:
-        """Note that a shard's results are written, and what is in them. Returns False if that was noted before."""
+        """Charge a shard's cost to its run, and record that its results are written, with their sums.
+
+        Returns False if the end was recorded before.
+        """
         row = self.shards.get(run, shard)
         assert row is not None, "a shard was fed before it ends"
         self.settle(run, shard, facts.dollars - row.settled_dollars)

@@ -195,7 +195,7 @@ class Shards:
         return self._update(run, shard, expression, values, f"attribute_exists(pk) AND {' AND '.join(terms)}")
 
     def end(self, run: str, shard: str, facts: ShardFacts) -> bool:
-        """Note that a shard's results are written, and what is in them. Returns False if that was noted before."""
+        """Record that a shard's results are written, with their sums. Returns False if that was recorded before."""
         noted = {
             "succeeded": facts.succeeded,
             "failed": facts.failed,

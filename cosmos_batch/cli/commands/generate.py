@@ -185,7 +185,8 @@ def _refuse_switching_off(request: GenerationRequest, config: Config, name: str)
     if request.parameters.guardrails is False and isinstance(entry, GeneratorEntry) and entry.guardrails == REQUIRED:
         raise WrongCall(
             f"config.json requires guardrails of {name}.",
-            "Leave --no-guardrails out, or set its `guardrails` to true, which lets requests switch them off.",
+            "Leave --no-guardrails out. Whoever deploys the pipeline can set its `guardrails` in config.json to true, "
+            "which lets requests switch them off.",
         )
 
 

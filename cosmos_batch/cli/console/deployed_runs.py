@@ -131,7 +131,7 @@ class DeployedRuns:
     def _planner(self) -> RunPlanner:
         if self._new is None:
             raise WrongCall(
-                "No cloud answers, so that no run can be started.",
+                "No run can be started, because no cloud answers.",
                 'Start one and open the console again: eval "$(cosmos-batch local up --export)"',
             )
         return self._new

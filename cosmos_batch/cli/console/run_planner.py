@@ -61,7 +61,7 @@ class RunPlanner:
         self._plans: dict[str, _Plan] = {}
 
     def form(self) -> NewRunForm:
-        """Return what a run of this deployment can be made of."""
+        """Return the choices for a new run of this deployment."""
         return run_form(self._deployment)
 
     def prefix(self, uri: str) -> Prefix:

@@ -40,7 +40,10 @@ def estimate_run(
     deployed: dict[str, DeployedPipeline],
     counted: Counted,
 ) -> RunEstimate:
-    """Return what the run will take and cost. `request` is what is written, with its place of uploaded files."""
+    """Return the estimated time and price of the run.
+
+    `request` is the request of the run as it will be stored, which names the prefix of the uploaded files.
+    """
     sampled = probe_sample(deployment.clients("s3"), counted.sample, counted.uploads.local_path)
     before = answered_before(deployment, request, spec.sweep.varies)
     parts: list[PipelineEstimate] = []

@@ -80,7 +80,10 @@ class RunOptions:
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> Self:
-        """Take these options out of all that a command got; what is left says how to answer."""
+        """Remove these options from the options of a command, and return them.
+
+        The options that are left are parameters of the answers.
+        """
         return cls(**{each.name: options.pop(each.name) for each in fields(cls)})
 
 

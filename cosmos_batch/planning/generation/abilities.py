@@ -147,9 +147,10 @@ def refuse_large_generation(generation: Generation, serving: Serving, pipeline: 
 
 
 def distilled_obstacle(model: str, engine: str) -> Obstacle | None:
-    """Return why an engine cannot run a model that is distilled, after the model's name; None if it can.
+    """Return why an engine cannot run a distilled model, or None if it can or the model is not distilled.
 
-    Nothing is known of custom engines, which are not checked.
+    The reason continues a sentence that begins with the model's name. Custom engines are not checked, because nothing
+    is known of them.
     """
     abilities = GENERATOR_ABILITIES.get(engine)
     if abilities is None:
