@@ -12,7 +12,8 @@ def parse(arguments: list[str]) -> dict[str, Any]:
     command: click.Command | None = group
     context, name, rest = None, "cosmos-batch", list(arguments)
     while isinstance(command, click.Group):
-        context = click.Context(command, parent=context, info_name=name)
+        # Click keeps a command's help option from its first parsing, so the context needs the group's names for it.
+        context = click.Context(command, parent=context, info_name=name, **command.context_settings)
         name, command, rest = command.resolve_command(context, rest)
     assert command is not None, "resolve_command raises for an unknown one"
     return command.make_context(name, rest, parent=context).params
