@@ -9,7 +9,10 @@ REPEATED = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "
 
 
 def request_to_answer(event: dict[str, Any], physical_id: str) -> dict[str, str]:
-    """Return what the answer to a request needs. The answer to a deletion has the id that the resource has already."""
+    """Return the fields of a request that its answer must repeat, with the id of the resource.
+
+    That is `physical_id`, or at a deletion the id that the resource has already.
+    """
     request = {name: event[name] for name in REPEATED if name in event}
     if event["RequestType"] != "Delete":
         request["PhysicalResourceId"] = physical_id

@@ -162,10 +162,10 @@ def _existing(uri: str) -> Iterator[None]:
 
 
 def saved_name(uri: str) -> str:
-    """Return the path below the output folder at which an object is saved: that of its input, as it was named.
+    """Return the path below the output folder at which an object is saved: the path of its input, as it was named.
 
-    Files of one name in several folders thereby do not meet. `uploads/<time>-<id>/ep1/cam.json` of a job and
-    `uploads/<folder>/ep1/cam.json` of a run are `ep1/cam.json`.
+    So files with the same name in several folders do not replace each other. `uploads/<time>-<id>/ep1/cam.json` of a
+    job and `uploads/<folder>/ep1/cam.json` of a run are both saved as `ep1/cam.json`.
     """
     key = parse_uri(uri).key
     uploaded = _UPLOADED.search(key)

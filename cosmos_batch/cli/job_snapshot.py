@@ -75,7 +75,7 @@ class JobSnapshot:
         return reached
 
     def waits_for(self) -> str:
-        """Return in words what the job waits for."""
+        """Return a phrase that says what the job waits for, such as "the model is answering"."""
         if self.execution is None:
             return "waiting for its execution to be started"
         if self.row is None:
@@ -176,7 +176,7 @@ class JobObserver:
 
 
 def message_of(line: str) -> str | None:
-    """Return what a line of a worker's log says of its progress; None for a warning.
+    """Return the text of a line of a worker's log that tells its progress; None for a warning.
 
     A line in JSON has a message, and a line of another program is returned as it is. A person who waits can do nothing
     about a warning.

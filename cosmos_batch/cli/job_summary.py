@@ -110,7 +110,7 @@ def recent_jobs(deployment: Deployment, wanted: JobFilter) -> Iterator[JobSummar
 
 
 def summarize(deployment: Deployment, job_id: str, failures: dict[str, str] | None = None) -> JobSummary:
-    """Return what is known of a job. Raises CliError where there is none.
+    """Return the summary of a job. Raises CliError where there is no job with this id.
 
     `failures` keeps, between calls, why the workers of each pipeline cannot serve.
     """

@@ -161,7 +161,7 @@ def _table_option(name: str, value: str, text: str, section: str) -> Callable[[D
 
 
 def pipeline_ids(surface: str | None = None) -> Callable[..., list[str]]:
-    """Return what completes the id of a pipeline, of those with this surface if one is named."""
+    """Return a completion for ids of pipelines: of all, or of those with one surface."""
 
     def ids() -> list[str]:
         from cosmos_batch.catalogue.pipelines import PIPELINES

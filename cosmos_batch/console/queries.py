@@ -167,9 +167,9 @@ def _having(connection: sqlite3.Connection, words: list[str]) -> tuple[list[str]
 
 
 def _terms(connection: sqlite3.Connection, word: str) -> list[str] | None:
-    """Return what FTS5 looks for, one of which is in each text with a word; None for too many.
+    """Return the terms to search with FTS5: each text with the word has one of them. None if they are too many.
 
-    A word that is shorter than a trigram is the beginning of some.
+    The index holds trigrams, so the terms of a word that is shorter are the trigrams that begin with it.
     """
     if len(word) >= _SHORTEST:
         return [word]

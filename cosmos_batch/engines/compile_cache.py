@@ -11,7 +11,7 @@ _QUERY_SECONDS = 60  # the first call on a host starts the driver
 
 
 def compiled_for(gpus: int, *libraries: str) -> dict[str, str]:
-    """Return what compiled code depends on beside the model: with another value of any of these, it is compiled again.
+    """Return the facts that compiled code depends on beside the model. If one of them changes, it is compiled again.
 
     Parameters
     ----------

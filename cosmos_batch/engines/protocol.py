@@ -55,8 +55,10 @@ class CompilingEngine(Protocol):
     """Seconds that each phase of the last `load` took."""
 
     def compiled_for(self) -> Mapping[str, str]:
-        """Return what compiled code depends on beside the model: versions of libraries, GPU, driver. It may run a
-        program of the driver's."""
+        """Return the facts that compiled code depends on beside the model, by name: versions of libraries, GPU, driver.
+
+        This may run a program of the driver.
+        """
 
 
 @runtime_checkable

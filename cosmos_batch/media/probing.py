@@ -40,7 +40,7 @@ class VideoInfo:
 
 
 def probe(path: Path) -> ImageInfo | VideoInfo:
-    """Return what a file is by its content. Its extension may be that of another format (see `note_on_name`).
+    """Return the properties of an image or a video. Its extension may be that of another format (see `note_on_name`).
 
     The header of an image is read, or all packets of a video; no pixel is decoded, but of an animated WebP.
 

@@ -103,7 +103,7 @@ class EnabledPipeline:
 
 
 def enabled_pipelines(config: Config) -> list[EnabledPipeline]:
-    """Return what to deploy: reasoners, then generators, each with the smallest model first.
+    """Return the enabled pipelines: reasoners, then generators, each with the smallest model first.
 
     Raises ValueError where no parallel plan exists; `configuration.parse_config` has checked that they can.
     """

@@ -20,7 +20,7 @@ class WorkerResources:
 
 
 def worker_resources(pipeline: Pipeline, instance_types: Sequence[str]) -> WorkerResources:
-    """Return what one worker reserves when workers fill all GPUs of an instance.
+    """Return the vCPUs, memory and GPUs that one worker reserves, if workers are to use all GPUs of an instance.
 
     One job definition serves all of the types, so each number is the smallest share among them.
     """

@@ -40,7 +40,7 @@ class ItemCost(NamedTuple):
 
 
 def item_cost(pipeline: Pipeline, instance_type: str, weight: float = 1.0) -> ItemCost | None:
-    """Return what an item of a weight costs; None if no worker of the pipeline fits the type without offloading.
+    """Return the cost of an item with a weight; None if no worker of the pipeline fits the type without offloading.
 
     A weight of 1 is a clip of a reasoner; for generations see `pace.weight_of_generation`.
     """

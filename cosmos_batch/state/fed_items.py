@@ -33,7 +33,7 @@ class RunFeeding:
         self._table = table
 
     def get(self, run: str, pipeline: str) -> FedItems:
-        """Return what a run has fed to a pipeline; zeros if that is nothing yet."""
+        """Return the numbers of items that a run has fed to a pipeline; all are 0 before it has fed any."""
         return FedItems.model_validate(self._table.get(run_pk(run), f"fed#{pipeline}") or {})
 
     def add_ended(self, run: str, pipeline: str, jobs: int, gpu_seconds: float) -> None:

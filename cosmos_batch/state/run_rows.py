@@ -129,7 +129,7 @@ def run_pk(run: str) -> str:
 
 
 def token_id(task_token: str) -> str:
-    """Return what a shard's row contains in place of a task token, which has a kilobyte or two."""
+    """Return a short digest of a task token, which a shard's row lists in place of the token of a kilobyte or two."""
     return hashlib.sha256(task_token.encode()).hexdigest()[:16]
 
 

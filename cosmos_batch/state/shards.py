@@ -240,7 +240,7 @@ class Shards:
 
 
 def _sums(ends: Iterable[ItemEnd]) -> dict[str, float]:
-    """Return what ends add to the attributes of their shard's row."""
+    """Return the sums of some items' ends, by the attributes of the shard's row to which they are added."""
     listed = list(ends)
     counts = {name: sum(end.outcome == name for end in listed) for name in ("succeeded", "failed", "cancelled")}
     return {

@@ -116,7 +116,7 @@ def _error(text: object) -> Error | None:
 
 
 def outage_of(workers: Iterable[WorkerRow]) -> Waiting | None:
-    """Return what jobs wait for, if the last of these workers that left did so because a server was away."""
+    """Return the remote server that jobs wait for, if the worker that left last did so because that was unavailable."""
     left = [worker for worker in workers if worker.state in ("DRAINING", "ENDED")]
     last = max(left, key=lambda worker: worker.last_seen, default=None)
     return None if last is None else last.waiting

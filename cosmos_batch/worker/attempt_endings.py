@@ -66,9 +66,9 @@ class AttemptEndings:
         await self._conclude(attempt, self.committer.finish, attempt.delivery, row)
 
     async def facts(self, attempt: JobAttempt) -> ItemFacts | None:
-        """Return what to note about an item of a run that was in the engine; None for one that was not.
+        """Return the cost and the model's commit of an attempt at an item of a run; None if it was not in the engine.
 
-        It is None as well for another job, whose document tells it.
+        Also None for a job that is no item of a run, because the job's own document has these facts.
         """
         if attempt.delivery.run is None or attempt.inferring_since is None:
             return None

@@ -69,7 +69,7 @@ class Callers:
             return stops
 
     async def until_gone(self, delivery: Delivery) -> None:
-        """Return when nobody waits for the job any more; for an item of a run, also when its deadline has passed."""
+        """Wait until nobody waits for the job any more, or, for an item of a run, until its deadline has passed."""
         job = delivery.job
         if delivery.task_token is not None:
             await self._task_tokens.until_gone(job.job_id, delivery.task_token)

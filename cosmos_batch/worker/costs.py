@@ -35,9 +35,9 @@ def cost_of(environment: WorkerEnvironment, seconds: float) -> GenerationCost:
 
 
 def facts_of(seconds: float, revision: str | None) -> ItemFacts:
-    """Return what an attempt's share of the engine's time cost, with the commit of the model that was in it.
+    """Return the cost of an attempt, with the commit of the model that the engine held.
 
-    A server elsewhere, or a host without a price, costs 0.
+    `seconds` is the attempt's share of the engine's time. A remote server, or a host without a price, costs 0.
     """
     gpu_seconds = seconds * gpus_here()
     row = INSTANCE_TYPES.get(instance_type() or "")

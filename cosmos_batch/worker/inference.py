@@ -98,7 +98,7 @@ class Inference:
         self._engine_slots = asyncio.Semaphore(self.engine.concurrency)
 
     async def infer(self, attempt: JobAttempt, job: Job, workdir: Path) -> Answer | GeneratorOutput:
-        """Return what the engine answers to a prepared job, or which files it made in `workdir`.
+        """Run a prepared job in the engine, and return its answer, or the list of files that it made in `workdir`.
 
         Raises
         ------

@@ -61,7 +61,7 @@ class PipelineResources(Construct):
         self.worker.allow_answers(workflow.machine)
 
     def _facts_for_functions(self) -> DeployedPipeline:
-        """Return what `plan` and `scale` read from the pipeline's SSM parameter."""
+        """Return the content of the pipeline's SSM parameter, which `plan` and `scale` read."""
         queue_url = self.queue.queue.queue_url
         return DeployedPipeline(
             queue=DeployedQueue(

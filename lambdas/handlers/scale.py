@@ -25,7 +25,7 @@ def environment() -> ScaleEnvironment:
 
 
 def deployed_pipelines() -> list[DeployedCompute]:
-    """Return what each enabled pipeline's workers run on, smallest model first.
+    """Return the Batch resources and limits of each enabled pipeline's workers, smallest model first.
 
     This is read at each call. A deployment may change nothing of this function but the revision of a job definition in
     the SSM parameter; a process that kept the revision before it would drain the workers that run the new one.

@@ -46,7 +46,7 @@ def _fail_item(row: JobRow | None, error: Error, table: Table) -> None:
 
 
 def error_of_dead_letter(row: JobRow | None) -> Error:
-    """Return what failed the job, as far as its row shows how far it came."""
+    """Return the error for the job of a dead letter, by the stage that its row shows."""
     if row is not None and row.state == "COMMITTED":
         return Error(
             code="Internal",

@@ -196,7 +196,7 @@ class Collector:
         return row if row.state in FINAL else next(iter(row.earlier[-1:]), None)
 
     def _answer(self, item: PlannedItem, end: JobEnd, result: Result) -> dict[str, Any]:
-        """Return what a line tells of the answer; it is read from the document that the winning attempt has kept."""
+        """Return the fields of a line about the answer, from the document that the winning attempt has kept."""
         assert end.winner is not None, "an answer is that of an attempt"
         document = json.loads(self._documents.read(result.job_id, end.winner))
         answer: dict[str, Any] = {

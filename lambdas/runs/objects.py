@@ -41,7 +41,7 @@ class RunObjects:
         self._put(self.keys.request, request.model_dump_json(), JSON)
 
     def estimate(self) -> ItemEstimate:
-        """Return what the run's plan expects of an item; nothing where it was started without a plan."""
+        """Return the GPU time that the run's plan expects of an item; empty where it was started without a plan."""
         s3 = client("s3")
         try:
             body = s3.get_object(Bucket=self.bucket, Key=self.keys.estimate)["Body"].read()

@@ -76,7 +76,7 @@ def prepare_run(
 
 
 def _prepared(run: str, objects: RunObjects, maps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the next states read. Without maps, the state machine goes to the end of the run at once."""
+    """Return the input of the next states. Without maps, the state machine goes to the end of the run at once."""
     # An execution that was started before an update of the state machine has one map, which reads the other fields.
     return {
         "run": run,

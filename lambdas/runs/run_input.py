@@ -29,7 +29,7 @@ def run_id_of(request: object, execution: str) -> str:
 
 
 def read_run(request: object) -> RunStart | RunPrefix:
-    """Return what an execution's input asks for. Raises Failure (InvalidInput) that names each wrong field."""
+    """Read the `run` of an execution's input. Raises Failure (InvalidInput) that names each wrong field."""
     run = request.get("run") if isinstance(request, dict) else None
     if not isinstance(run, dict):
         raise Failure("InvalidInput", "run: is not a JSON object.", f"Start with an input such as {EXAMPLE}")

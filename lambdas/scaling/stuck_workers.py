@@ -41,7 +41,7 @@ def is_stuck(job: dict[str, Any] | None, after: timedelta, now: datetime) -> boo
 
 
 def states_of_queue(job_queue: str) -> list[str]:
-    """Return what AWS says of the job queue, if anything, and of each of its compute environments."""
+    """Return the state of each compute environment of a job queue in words, and the queue's own if AWS explains it."""
     batch = client("batch")
     (queue,) = batch.describe_job_queues(jobQueues=[job_queue])["jobQueues"]
     names = [order["computeEnvironment"] for order in queue["computeEnvironmentOrder"]]

@@ -48,7 +48,7 @@ def read_token(body: dict[str, Any]) -> str:
 
 
 def read_call(body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> WorkflowCall:
-    """Return what a workflow of VAMS asks for, in the form of 2.5 or of 2.6. Raises Failure."""
+    """Read the call of a workflow of VAMS, in the form of 2.5 or of 2.6. Raises Failure."""
     manifest = text(body, "inputManifestS3Location")
     if manifest is not None:
         return read_manifest_call(manifest, body, pipeline, deadline)

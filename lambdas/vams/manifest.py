@@ -77,7 +77,7 @@ class Manifest(_ManifestPart):
 
 
 def read_manifest_call(uri: str, body: dict[str, Any], pipeline: Pipeline, deadline: datetime) -> WorkflowCall:
-    """Return what a workflow of VAMS 2.6 asks for. Raises Failure."""
+    """Read the call of a workflow of VAMS 2.6. Raises Failure."""
     manifest = _manifest(uri)
     parameters = _configuration(text(body, "inputConfigurationS3Location"))
     metadata = RunMetadata(_metadata(manifest.input_metadata_s3_location or text(body, "inputMetadataS3Location")))

@@ -15,7 +15,7 @@ VIEWS = ("compare", "grid", "item", "live", "new", "runs")
 
 @needs_chromium
 @pytest.mark.slow
-def test_the_page_shows_what_the_pictures_are_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_picture_can_be_taken_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     main(tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == set(VIEWS)

@@ -96,7 +96,10 @@ def command(
 
 
 def _named(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary:
-    """Return a job; one that has not ended with what it waits for: a worker, its capacity, the model that loads."""
+    """Return the job with this id, and for one that has not ended what it waits for, such as a worker.
+
+    Raises CliError where there is no such job.
+    """
     if kept and (job := kept.job(job_id)):
         return job
     if deployment is None:

@@ -25,7 +25,7 @@ class LiveRuns:
         self._paces: dict[str, ItemRate] = {}
 
     def look(self, deployment: Deployment, state: RunSnapshot) -> RunActivity:
-        """Return what happens in a run of a deployment that has begun and is not over."""
+        """Return the activity of a run that has begun and is not over."""
         assert state.row is not None, "it has begun"
         counts, rate = state.counts, self._rate(state)
         workers = [worker for pipeline in state.row.pipelines for worker in _workers(deployment, pipeline)]

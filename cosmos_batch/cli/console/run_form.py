@@ -17,7 +17,7 @@ _FILES = {"actionPath", "path"}
 
 
 def run_form(deployment: Deployment) -> NewRunForm:
-    """Return what a run of this deployment can be made of."""
+    """Return the choices for a new run of this deployment."""
     pipelines = [pipeline for name in deployment.pipelines if (pipeline := pipeline_named(name)) is not None]
     return NewRunForm(
         pipelines=[PipelineChoice(id=one.id, model=one.model, surface=one.surface) for one in pipelines],

@@ -31,7 +31,7 @@ def run_line(state: RunSnapshot, starts: bool = False) -> RunLine:
 
 
 def actions_of(state: RunSnapshot) -> list[Action]:
-    """Return what can be done with a run in its state."""
+    """Return the actions that a person can take on a run in its state."""
     counts = state.counts
     if state.row is None:
         return ["resume"]

@@ -65,7 +65,10 @@ class RunPlanner:
         return run_form(self._deployment)
 
     def prefix(self, uri: str) -> Prefix:
-        """Return what lies in a prefix. Raises WrongCall for one where no files may lie, CliError where S3 refuses."""
+        """Return the prefixes and the number of files in a prefix.
+
+        Raises WrongCall for a prefix outside of the deployment's buckets, and CliError where S3 refuses.
+        """
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         folder = S3Location(bucket, key)
         if not uri.startswith("s3://") or not allowed(folder, self._deployment.asset_roots):

@@ -144,7 +144,7 @@ class LocalUploads:
                 counting.add()
 
     def close(self) -> None:
-        """Delete what was kept on this machine's disk."""
+        """Delete the temporary files with the list of uploads."""
         self._missing.close()
 
     def _listed(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[ListedInput]:

@@ -81,7 +81,7 @@ class PlannedRun:
             )
 
     def close(self) -> None:
-        """Delete what was kept on this machine's disk."""
+        """Delete the temporary files with the items, the uploads and the copies."""
         self._items.close()
         self.uploads.close()
         self.copies.close()

@@ -163,7 +163,7 @@ def _request(
     origin: str,
 ) -> RunRequest:
     prompts = question["prompts"]
-    output = run_options.output or (None if sources else _place_of_made(deployment))
+    output = run_options.output or (None if sources else _prefix_of_text_generations(deployment))
     try:
         return RunRequest(
             id=run_options.name or new_run_id(),
@@ -239,10 +239,10 @@ def _parameters_of_file(run_options: RunOptions) -> dict[str, Any]:
     return values
 
 
-def _place_of_made(deployment: Deployment) -> str:
-    """Return the prefix for generations from text alone when no output is named: always the same one.
+def _prefix_of_text_generations(deployment: Deployment) -> str:
+    """Return the prefix for the results of generations from text alone, if the run names no output.
 
-    Raises WrongCall where files may lie nowhere.
+    All runs have the same one. Raises WrongCall where the deployment has no bucket for files.
     """
     if not deployment.asset_roots:
         raise WrongCall("The deployment has no bucket for files.", "Set storage.assetBuckets, and deploy.")

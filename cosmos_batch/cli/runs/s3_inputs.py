@@ -156,7 +156,7 @@ class NamedObjects:
         return listed, problems
 
     def _head(self, named: _NamedObject) -> dict[str, Any]:
-        """Return what S3 knows of an object. Raises Failure where it cannot be read, is empty or too large."""
+        """Return the answer of HeadObject for an object. Raises Failure if it cannot be read, is empty or too large."""
         from botocore.exceptions import ClientError
 
         bucket, key = parse_uri(named.uri)

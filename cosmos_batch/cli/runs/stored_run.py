@@ -54,7 +54,7 @@ class StoredRun:
         return S3Location(self.bucket, self.keys.prefix).uri
 
     def request(self) -> RunRequest:
-        """Return what was asked. Raises CliError where there is no such run."""
+        """Return the run's request. Raises CliError where there is no such run."""
         text = self._read(self.keys.request)
         if text is None:
             raise no_such_run(self.run)
@@ -66,7 +66,7 @@ class StoredRun:
         return [] if text is None else _SHARDS.validate_json(text)
 
     def estimate(self) -> ItemEstimate:
-        """Return what the plan expects of an item; nothing where the run was started without a plan."""
+        """Return the GPU time that the plan expects of an item; empty where the run was started without a plan."""
         text = self._read(self.keys.estimate)
         return ItemEstimate() if text is None else ItemEstimate.model_validate_json(text)
 

@@ -49,7 +49,7 @@ class WebCopies:
                     warn(str(failure))
 
     def close(self) -> None:
-        """Delete what was kept on this machine's disk."""
+        """Delete the temporary file with the addresses."""
         self._addresses.close()
 
     def _copy(self, task: tuple[str, str]) -> CliError | None:

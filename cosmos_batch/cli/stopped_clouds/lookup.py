@@ -53,7 +53,7 @@ class Kept:
 
 
 def kept_here() -> Kept:
-    """Return what was kept on this machine."""
+    """Return the jobs and runs of stopped local clouds that were kept on this machine."""
     return Kept(default_home() / "kept-jobs")
 
 

@@ -68,7 +68,7 @@ class CheckpointInfo:
 
     @classmethod
     def without_folder(cls, context: int) -> "CheckpointInfo":
-        """Return what is assumed of a model on a user's server."""
+        """Return the facts that are assumed of a model on a user's server, whose files cannot be read."""
         return cls(limits=_QWEN_LIMITS, tokenizer=None, context=context, answer_tokens=DEFAULT_MAX_TOKENS)
 
     @classmethod

@@ -66,8 +66,9 @@ class ServerDialect:
         return None
 
     def refusal(self, message: str) -> Failure | None:  # noqa: ARG002 - for subclasses
-        """Return what the caller can change about a request that the server refused with this message,
-        if it is known.
+        """Return the Failure for a request that the server refused with this message, with what the caller can change.
+
+        None if the message is not known.
         """
         return None
 

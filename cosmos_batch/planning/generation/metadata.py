@@ -50,7 +50,7 @@ def keys_of_metadata(*sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def keys_of_configuration(configuration: dict[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """Return what a workflow's configuration sets, by our keys; anything else in it is ignored. Raises Failure."""
+    """Return the values in a workflow's configuration by our keys; anything else in it is ignored. Raises Failure."""
     _refuse_other_variant(configuration, pipeline)
     values = keys_of_metadata(
         configuration, {f"{_PREFIX}{name}": configuration[name] for name in configuration if name.isupper()}

@@ -131,7 +131,7 @@ def estimate_pipeline(
 
 
 def item_estimate(estimate: RunEstimate) -> ItemEstimate:
-    """Return what is expected of one item of each pipeline that has items to answer."""
+    """Return the GPU-seconds that one item is expected to take on each pipeline that has items to answer."""
     return ItemEstimate(
         gpu_seconds={part.pipeline: part.gpu_hours * 3600 / part.items for part in estimate.pipelines if part.items}
     )

@@ -69,7 +69,7 @@ class RunRules:
         return self.pipelines[0].surface
 
     def generation_of(self, item: RunItem, pipeline: Pipeline) -> Generation | None:
-        """Return what a generator will make for an item; None for a reasoner, or if its settings are not known."""
+        """Return the settled generation of an item; None for a reasoner, or if the generator's settings are unknown."""
         serving = self._servings.get(pipeline.id)
         if serving is None:
             return None

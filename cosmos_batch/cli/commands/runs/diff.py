@@ -81,7 +81,7 @@ def _end(end: ComparedItem) -> str:
 
 
 def _inform(runs: tuple[StoredRun, ...], counts: dict[str, int], by: KeyKind) -> None:
-    """Say what makes the comparison look worse than it is."""
+    """Print notes on items that differ only because a run has not ended, or because their ids differ."""
     for run in runs:
         if run.summary() is None:
             inform(f"{run.run} has not ended: items without an end yet count as absent.")

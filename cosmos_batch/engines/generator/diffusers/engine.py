@@ -112,7 +112,7 @@ class DiffusersEngine:
         journal.note("ready")
 
     def compiled_for(self) -> dict[str, str]:
-        """Return what compiled code depends on beside the model; the lossy modes are part of it."""
+        """Return the facts that compiled code depends on beside the model, the lossy modes among them."""
         return {**compiled_for(gpus_here(), "diffusers"), "lossy": ", ".join(sorted(self.lossy))}
 
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:

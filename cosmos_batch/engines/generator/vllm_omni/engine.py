@@ -95,7 +95,7 @@ class VllmOmniEngine:
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
-        """Return what compiled code depends on beside the model; the plan of GPUs is part of it."""
+        """Return the facts that compiled code depends on beside the model, the plan of GPUs among them."""
         libraries = compiled_for(self._served.plan.gpus, "vllm", "diffusers")
         return {**libraries, "engine": self.name, "plan": str(self.plan)}
 

@@ -67,7 +67,7 @@ class VllmEngine:
         return self._served.startup_seconds
 
     def compiled_for(self) -> dict[str, str]:
-        """Return what compiled code depends on beside the model."""
+        """Return the facts that compiled code depends on beside the model."""
         precision = [mode for mode in self.lossy if mode in _IN_FP8]
         lossy = {"lossy": ", ".join(precision)} if precision else {}
         return {**compiled_for(self._served.plan.gpus, "vllm"), **lossy}

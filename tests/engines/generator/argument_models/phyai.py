@@ -1,4 +1,4 @@
-"""Our requests to PhyAI for each case of the table, and wrong ones. `phyai.json` records its answers."""
+"""Our requests to PhyAI for each case of the table, and invalid requests. `phyai.json` records PhyAI's answers."""
 
 import json
 from pathlib import Path
