@@ -26,16 +26,16 @@ class RunEndpoints:
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints."""
-        one = "/api/runs/{run}"
+        run_path = "/api/runs/{run}"
         return [
             Route("/api/runs", self.runs),
-            Route(one, self.overview),
-            Route(f"{one}/compared/{{other}}", self.compare),
-            Route(f"{one}/items/{{item:int}}/log", self.log),
-            Route(f"{one}/cancel", self.cancel, methods=["POST"]),
-            Route(f"{one}/resume", self.resume, methods=["POST"]),
-            Route(f"{one}/retry", self.retry, methods=["POST"]),
-            Route(f"{one}/retry-size", self.retry_size, methods=["POST"]),
+            Route(run_path, self.overview),
+            Route(f"{run_path}/compared/{{other}}", self.compare),
+            Route(f"{run_path}/items/{{item:int}}/log", self.log),
+            Route(f"{run_path}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{run_path}/resume", self.resume, methods=["POST"]),
+            Route(f"{run_path}/retry", self.retry, methods=["POST"]),
+            Route(f"{run_path}/retry-size", self.retry_size, methods=["POST"]),
         ]
 
     def runs(self, request: Request) -> Response:

@@ -40,16 +40,16 @@ class ViewEndpoints:
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints."""
         view = f"{VIEWS}/{{view}}"
-        one = f"{view}/items/{{item:int}}"
-        media = f"{one}/media/{{number:int}}"
+        item_path = f"{view}/items/{{item:int}}"
+        media = f"{item_path}/media/{{number:int}}"
         return [
             Route(f"{view}/state", self.state),
             Route(f"{view}/rows", self.rows),
             Route(f"{view}/exports", self.export, methods=["POST"]),
             Route(f"{view}/media-size", self.media_size, methods=["POST"]),
             Route(f"{EXPORTS}/{{name}}", self.exported),
-            Route(one, self.detail),
-            Route(f"{one}/frames", self.frames),
+            Route(item_path, self.detail),
+            Route(f"{item_path}/frames", self.frames),
             Route(media, self.media),
             Route(f"{media}/poster", self.poster),
             Route(f"{media}/picture", self.picture),
@@ -114,7 +114,7 @@ class ViewEndpoints:
         )
 
     async def frames(self, request: Request) -> Response:
-        file, times = await to_thread.run_sync(self._seen, request)
+        file, times = await to_thread.run_sync(self._video_and_frame_times, request)
 
         def write(target: Path) -> None:
             with file.whole() as path:
@@ -134,7 +134,7 @@ class ViewEndpoints:
             raise HTTPException(404, "The video is not converted.")
         return file_response(converted, "video/mp4", request.headers)
 
-    def _seen(self, request: Request) -> tuple[MediaFile, list[float]]:
+    def _video_and_frame_times(self, request: Request) -> tuple[MediaFile, list[float]]:
         """Return the video of a document, and the times of the frames that the model saw."""
         item, details = request.path_params["item"], self._view(request).details
         detail = details.read(item)

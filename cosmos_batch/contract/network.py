@@ -149,8 +149,8 @@ class NetworkSettings(Model):
             raise ValueError(f"{field}: {cidr} is no network of a VPC; allowed: /16 to /24")
         for reserved in [DOCKER_BRIDGE, *map(IPv4Network, self.reserved_cidrs)]:
             if network.overlaps(reserved):
-                what = "Docker's bridge on every host" if reserved == DOCKER_BRIDGE else "one of reservedCidrs"
-                raise ValueError(f"{field}: {cidr} overlaps {reserved}, {what}; choose another network")
+                owner = "Docker's bridge on every host" if reserved == DOCKER_BRIDGE else "one of reservedCidrs"
+                raise ValueError(f"{field}: {cidr} overlaps {reserved}, {owner}; choose another network")
         return self
 
     @model_validator(mode="after")
@@ -176,9 +176,9 @@ class NetworkSettings(Model):
     def _own_or_existing(self) -> Self:
         if self.existing is None:
             return self
-        own = [name for name in ("cidr", "availability_zones", "zone_count") if name in self.model_fields_set]
-        if own:
-            alias = type(self).model_fields[own[0]].alias
+        of_new_vpc = [name for name in ("cidr", "availability_zones", "zone_count") if name in self.model_fields_set]
+        if of_new_vpc:
+            alias = type(self).model_fields[of_new_vpc[0]].alias
             raise ValueError(f"{alias}: is for a VPC that is made, and `existing` names one; remove one of the two")
         if self.mode != "vpcOnly" and (self.existing.interface_endpoints or self.existing.dynamodb_gateway_endpoint):
             raise ValueError(f"existing.interfaceEndpoints: are for mode 'vpcOnly', and mode is {self.mode!r}")

@@ -42,8 +42,8 @@ def text_config(folder: Path) -> dict[str, Any]:
 
 def context_length(folder: Path, limit: int | None) -> int:
     """Return how many tokens prompt and answer may have together: the checkpoint's own context, or `limit` if less."""
-    own: int = text_config(folder)["max_position_embeddings"]
-    return own if limit is None else min(own, limit)
+    model_limit: int = text_config(folder)["max_position_embeddings"]
+    return model_limit if limit is None else min(model_limit, limit)
 
 
 def fixed_noise_levels(folder: Path) -> tuple[float, ...] | None:

@@ -66,8 +66,8 @@ class ItemJobs(Jobs):
         while True:
             row = self.get(job.job_id)
             assert row is not None, "the row of a job is kept for a month"
-            own = row.end_for(watcher)
-            if own is not None and own.state != "CANCELLED":
+            item_end = row.end_for(watcher)
+            if item_end is not None and item_end.state != "CANCELLED":
                 return "ended", row
             try:
                 if row.state not in FINAL:
@@ -110,7 +110,7 @@ class ItemJobs(Jobs):
         If a run goes on with what was cancelled, its new end costs what was spent before, too: each item has one end.
         """
         new = {name: value for name, value in new_row(job).items() if name not in ("jobId", "pipeline", "input")}
-        earlier = [end.stored() for end in _kept([*ended.earlier, ended])]
+        earlier = [end.stored() for end in _latest_ends([*ended.earlier, ended])]
         new |= {"paidBy": watcher.run, "watchers": {watcher.text}, "earlier": earlier}
         goes_on = ended.state == "CANCELLED" and ended.paid_by == watcher.run
         forgotten = _FORGOTTEN if goes_on else (*_FORGOTTEN, *_COST)
@@ -158,8 +158,8 @@ class ItemJobs(Jobs):
         return not row.concerns(watcher)
 
 
-def _kept(ends: Sequence[JobEnd]) -> list[JobEnd]:
-    """Return the latest of the ends of a job that are those of items, as many as its row has room for."""
+def _latest_ends(ends: Sequence[JobEnd]) -> list[JobEnd]:
+    """Return the latest of a job's ends that belong to items of runs, as many as the job's row has room for."""
     kept: list[JobEnd] = []
     items = 0
     for end in reversed([end for end in ends if end.items]):

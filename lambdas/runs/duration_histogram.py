@@ -30,9 +30,9 @@ def quantiles(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def _quantile(counts: Mapping[str, int], rank: int) -> float:
-    seen = 0
+    counted = 0
     for name in sorted(counts, key=int):
-        seen += counts[name]
-        if seen >= rank:
+        counted += counts[name]
+        if counted >= rank:
             return round(math.exp(int(name) * STEP), 3)
     raise AssertionError("the rank is at most the number of all")

@@ -66,7 +66,7 @@ class ItemPlanner:
         deadline = self._deadline(request)
         # The id of a long text is part of the item's: another caller, or a later try, asks the same.
         stable_request = request.model_copy(update={"deadline": None, "caller": None})
-        text_id = _named(
+        text_id = _id_of_digest(
             "text", stable_request.model_dump(mode="json", exclude={"input", "output", "input_version_id"})
         )
         if self._queue.serving is None:
@@ -159,12 +159,12 @@ class ItemPlanner:
 
 
 def request_of(run: RunRequest, item: RunItem, pipeline: str) -> Request:
-    """Return the request of an item: what it does not say is as the run says."""
-    own = item.parameters or Parameters()
+    """Return the request of an item: its own fields, and the run's for those that it leaves out."""
+    parameters = item.parameters or Parameters()
     generation = run.generation
     if item.generation is not None:
         generation = item.generation if generation is None else generation.overridden_by(item.generation)
-    changes = {name: getattr(own, name) for name in own.model_fields_set}
+    changes = {name: getattr(parameters, name) for name in parameters.model_fields_set}
     return Request(
         pipeline=pipeline,
         input=item.input,
@@ -189,10 +189,11 @@ def job_id_of(job: Job, directory: S3Location | None) -> str:
     changing = {"job_id", "execution_arn", "document", "timestamp", "created_at", "deadline", "planned_for"}
     identity = job.planned_for.model_dump(mode="json", exclude={"revision"}) if job.planned_for is not None else None
     place = TABLE_ONLY if directory is None else directory.uri
-    return _named("item", [job.model_dump(mode="json", exclude=changing), identity, place])
+    return _id_of_digest("item", [job.model_dump(mode="json", exclude=changing), identity, place])
 
 
-def _named(kind: str, value: object) -> str:
+def _id_of_digest(kind: str, value: object) -> str:
+    """Return an id that begins with `kind` and ends with a digest of `value`, which must be JSON."""
     text = json.dumps(value, sort_keys=True)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
 

@@ -25,10 +25,8 @@ def end_stuck_workers(pipeline: DeployedCompute, workers: list[FleetWorker], aft
         return
     states = states_of_queue(pipeline.job_queue)
     for worker in stuck:
-        own = (worker.batch or {}).get("statusReason")
-        reason = (
-            f"RUNNABLE for more than {after.total_seconds() / 60:g} minutes: {'; '.join(filter(None, [own, *states]))}"
-        )
+        reasons = "; ".join(filter(None, [(worker.batch or {}).get("statusReason"), *states]))
+        reason = f"RUNNABLE for more than {after.total_seconds() / 60:g} minutes: {reasons}"
         client("batch").terminate_job(jobId=worker.row.worker, reason=reason[:REASON_LIMIT])
         log("stuck worker given up", pipeline=pipeline.id, worker=worker.row.worker, reason=reason)
 

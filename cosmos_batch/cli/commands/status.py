@@ -74,7 +74,7 @@ def command(
         raise WrongCall("The command both names jobs and filters them.", "Name jobs, or filter all of them.")
     deployment, kept = find_with_kept()
     if ids:
-        jobs, has_more = [_named(deployment, kept, job_id) for job_id in ids], False
+        jobs, has_more = [_job_with_id(deployment, kept, job_id) for job_id in ids], False
     else:
         first = (page - 1) * limit
         here = recent_jobs(deployment, wanted) if deployment else iter(())
@@ -95,7 +95,7 @@ def command(
     return 0
 
 
-def _named(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary:
+def _job_with_id(deployment: Deployment | None, kept: Kept | None, job_id: str) -> JobSummary:
     """Return the job with this id, and for one that has not ended what it waits for, such as a worker.
 
     Raises CliError where there is no such job.

@@ -98,6 +98,6 @@ def _waits(state: RunSnapshot, workers: list[WorkerLine], blockers: list[Blocker
     elif counts.in_flight:
         waits.append(f"{in_flight} in the queue for a worker{' that can serve' * bool(blockers)}.")
     if counts.waiting:
-        what = "once the run is resumed" if state.name.startswith("HELD") else "after those in the queue have ended"
-        waits.append(f"{counted(counts.waiting, 'item')} not in the queue yet: {what}.")
+        until = "once the run is resumed" if state.name.startswith("HELD") else "after those in the queue have ended"
+        waits.append(f"{counted(counts.waiting, 'item')} not in the queue yet: {until}.")
     return waits

@@ -155,9 +155,9 @@ class LocalUploads:
         origin = f"{socket.gethostname()}:{folder.resolve()}"
         place = self._place(hashlib.sha256(os.fsencode(origin)).hexdigest())
         self._folders[place.uri] = folder
-        there = _Listing(listed(self._s3, place), place.key)
+        listing = _Listing(listed(self._s3, place), place.key)
         for file in files:
-            yield self._input(file, place, there.find(file))
+            yield self._input(file, place, listing.find(file))
 
     def _listed_by_content(self, folder: Path, files: Iterator[LocalFile]) -> Iterator[ListedInput]:
         """Yield each file as an input at the place of its content, and note those that S3 does not have yet."""
@@ -165,9 +165,9 @@ class LocalUploads:
             place = self._place(self._digests[file.path])
             self._folders[place.uri] = folder
             contents = listed(self._s3, S3Location(place.bucket, place.key + file.name))
-            there = next((one for one in contents if one["Key"] == place.key + file.name), None)
-            is_whole = there is not None and there["Size"] == file.size
-            yield self._input(file, place, str(there["ETag"]) if there is not None and is_whole else None)
+            stored = next((one for one in contents if one["Key"] == place.key + file.name), None)
+            is_whole = stored is not None and stored["Size"] == file.size
+            yield self._input(file, place, str(stored["ETag"]) if stored is not None and is_whole else None)
 
     def _input(self, file: LocalFile, place: S3Location, etag: str | None) -> ListedInput:
         """Return a file below a place as an input. Without an ETag, S3 does not have it, and it will be uploaded."""

@@ -22,7 +22,7 @@ def plan_lines(run: str, estimate: RunEstimate) -> Iterator[str]:
         yield f"  copy     {copies} from https addresses first, whose size the plan does not know"
     if estimate.unchecked:
         yield f"  note     not looked at: {counted(estimate.unchecked, 'named file')}; those that are gone fail alone"
-    yield f"  items    {estimate.items:,}{_done(estimate)}"
+    yield f"  items    {estimate.items:,}{_answered_before(estimate)}"
     for part in estimate.pipelines:
         yield f"  GPUs     {_pipeline(part)}"
     yield (
@@ -85,7 +85,8 @@ def _inputs(estimate: RunEstimate) -> str:
     return text
 
 
-def _done(estimate: RunEstimate) -> str:
+def _answered_before(estimate: RunEstimate) -> str:
+    """Return the words about the items that an earlier run has answered; empty if there are none."""
     if not estimate.done:
         return ""
     return f"; {estimate.done:,} of them answered by {estimate.done_by}, at no cost if nothing has changed"

@@ -63,8 +63,10 @@ class EndpointEngine(EndpointEngineBase):
         journal = Journal()
         self.startup_logs = journal.lines
         reported = self._connect()[self._model]
-        own = reported if isinstance(reported, int) else self._endpoint.context
-        self._checkpoint = CheckpointInfo.without_folder(own if context is None else min(own, context))
+        server_limit = reported if isinstance(reported, int) else self._endpoint.context
+        self._checkpoint = CheckpointInfo.without_folder(
+            server_limit if context is None else min(server_limit, context)
+        )
         journal.note(f"{self._endpoint.url} serves {self._model}; context of {self._checkpoint.context:,} tokens")
 
     async def run(self, job: Job, workdir: Path) -> Answer:

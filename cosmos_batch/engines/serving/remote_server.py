@@ -97,10 +97,10 @@ class RemoteServer:
         if not models:
             message = f"{self._endpoint.url} serves no model."
             raise Failure("ModelUnavailable", message, "Load a model in the server, then start again.")
-        what = f"has no model {wanted!r}" if wanted is not None else f"has {len(models)} models"
+        problem = f"has no model {wanted!r}" if wanted is not None else f"has {len(models)} models"
         raise Failure(
             "ModelUnavailable",
-            f"{self._endpoint.url} {what}. It serves: {', '.join(models)}.",
+            f"{self._endpoint.url} {problem}. It serves: {', '.join(models)}.",
             "Set endpoint.model to the one that is to answer.",
         )
 
@@ -217,9 +217,9 @@ class RemoteServer:
         """Return the failure for an error response. The API key is removed from the server's message."""
         status, message, url = response.status_code, self._message_of(response), self._endpoint.url
         if status in _FORBIDDEN:
-            what = "refused the API key" if self._key else "wants an API key"
+            problem = "refused the API key" if self._key else "wants an API key"
             remedy = "Put a key that may use this model into a secret, and name it: endpoint.apiKeySecretArn."
-            return Failure("ModelUnavailable", f"{url} {what} (HTTP {status}): {message}", remedy)
+            return Failure("ModelUnavailable", f"{url} {problem} (HTTP {status}): {message}", remedy)
         if status == _UNKNOWN:
             remedy = "Check endpoint.url, its path /v1 included, and endpoint.model."
             return Failure("ModelUnavailable", f"{url} does not know what was asked (HTTP 404): {message}", remedy)

@@ -53,8 +53,8 @@ class Poller:
     def _take(self) -> list[dict[str, Any]]:
         if self._stopped or not self._mapping.enabled or self._running >= self._concurrency():
             return []
-        taken = receiving.take(self._queue, self._mapping.batch_size, self._queue.visibility_timeout)
-        return [record_of(message, self._queue.queue_arn) for message in taken]
+        messages = receiving.take(self._queue, self._mapping.batch_size, self._queue.visibility_timeout)
+        return [record_of(message, self._queue.queue_arn) for message in messages]
 
     def _concurrency(self) -> int:
         configured = (self._mapping.scaling_config or {}).get("MaximumConcurrency", DEFAULT_CONCURRENCY)

@@ -51,11 +51,12 @@ def choose_parallel_plans(
         with suppress(ValueError):
             candidates.append(plans_with(gpus))
     if not candidates:
-        each = ", ".join(
+        plans_in_words = ", ".join(
             f"{plan} on {' and '.join(host.name for host in hosts_of_gpu[gpu])}" for gpu, plan in best.items()
         )
         raise ValueError(
-            f"{pipeline.id} on {engine} has no number of GPUs for all of the types: {each}; leave out one of them"
+            f"{pipeline.id} on {engine} has no number of GPUs for all of the types: {plans_in_words}; leave out one of "
+            "them"
         )
     first_gpu = next(iter(hosts_of_gpu))
     return min(candidates, key=lambda plans: _preference(plans[first_gpu], objective))

@@ -161,11 +161,11 @@ def _read_parameters(
         return
     if values or more:
         try:
-            own: Parameters = read_parameters({**values, **({"moreInputs": more} if more else {})})
+            line_parameters: Parameters = read_parameters({**values, **({"moreInputs": more} if more else {})})
         except ValidationError as error:
             yield from _problems(error, "parameters.")
             return
-        changes["parameters"] = merged_parameters(rules.request, own)
+        changes["parameters"] = merged_parameters(rules.request, line_parameters)
 
 
 def _read_generation(
@@ -180,12 +180,12 @@ def _read_generation(
     if not values or unknown:
         return
     try:
-        own = read_generation_parameters(values)
+        line_parameters = read_generation_parameters(values)
     except Failure as failure:
         field, _, message = failure.error.message.partition(": ")
         yield FieldProblem(f"parameters.{field}", message or failure.error.message, failure.error.remedy)
         return
-    changes["generation"] = (rules.request.generation or GenerationParameters()).overridden_by(own)
+    changes["generation"] = (rules.request.generation or GenerationParameters()).overridden_by(line_parameters)
 
 
 def _problems(error: ValidationError, above: str = "") -> list[FieldProblem]:

@@ -17,8 +17,8 @@ from cosmos_batch.contract.runs import ResultLine
 from cosmos_batch.viewing.prompt_sheet import TILES_LIMIT, Tile, write_prompt_sheet
 
 
-class _Made(NamedTuple):
-    """A file that was made of a prompt, and the item that made it."""
+class _GeneratedFile(NamedTuple):
+    """A file that was generated from a prompt, and the id of the item that generated it."""
 
     prompt: str
     item: str
@@ -28,9 +28,9 @@ class _Made(NamedTuple):
 def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Write `prompt-0001.png` and so on into a new folder, in the order of the prompts' first items."""
     path.mkdir(parents=True)
-    of_run = run.request().prompt or "(no prompt)"
+    run_prompt = run.request().prompt or "(no prompt)"
     left_out, notes, prompts = 0, dict[str, None](), 0
-    for prompts, (prompt, files) in enumerate(_by_prompt(_made(lines, of_run)), start=1):
+    for prompts, (prompt, files) in enumerate(_by_prompt(_generated_files(lines, run_prompt)), start=1):
         tiles = (tile for tile in in_parallel(lambda file: _tile(run, file), files))
         page = 0
         while some := list(islice(tiles, TILES_LIMIT)):
@@ -43,7 +43,7 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     return [f"{counted(prompts, 'prompt')}", *gone, *notes]
 
 
-def _by_prompt(files: Iterator[_Made]) -> Iterator[tuple[str, Iterator[_Made]]]:
+def _by_prompt(files: Iterator[_GeneratedFile]) -> Iterator[tuple[str, Iterator[_GeneratedFile]]]:
     """Yield each prompt with its files. They are sorted on this machine's disk, because there may be a million."""
     with sqlite3.connect("") as database:  # SQLite's name for a temporary file
         database.execute("CREATE TABLE made (prompt TEXT, item TEXT, uri TEXT, number INTEGER)")
@@ -52,20 +52,20 @@ def _by_prompt(files: Iterator[_Made]) -> Iterator[tuple[str, Iterator[_Made]]]:
         sorted_files = database.execute(
             "SELECT prompt, item, uri FROM made ORDER BY MIN(number) OVER (PARTITION BY prompt), number"
         )
-        yield from groupby(map(_Made._make, sorted_files), key=lambda file: file.prompt)
+        yield from groupby(map(_GeneratedFile._make, sorted_files), key=lambda file: file.prompt)
 
 
-def _made(lines: Iterator[ResultLine], of_run: str) -> Iterator[_Made]:
+def _generated_files(lines: Iterator[ResultLine], run_prompt: str) -> Iterator[_GeneratedFile]:
     """Yield the image or the video of each item that made one; previews and other files beside it are left out.
 
-    `of_run` is the prompt of items that have none of their own.
+    `run_prompt` is the prompt of items that have none of their own.
     """
     for line in lines:
         if line.error is None and (uri := made_media(line)) is not None:
-            yield _Made(line.prompt or of_run, line.id, uri)
+            yield _GeneratedFile(line.prompt or run_prompt, line.id, uri)
 
 
-def _tile(run: StoredRun, file: _Made) -> Tile | None:
+def _tile(run: StoredRun, file: _GeneratedFile) -> Tile | None:
     """Return the tile of a file; None if it is gone or damaged."""
     with tempfile.TemporaryDirectory(prefix="cosmos-batch-") as scratch:
         media = Path(scratch) / f"made{extension(file.uri)}"

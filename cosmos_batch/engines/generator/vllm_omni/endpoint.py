@@ -72,8 +72,8 @@ class OmniEndpointEngine(EndpointEngineBase):
             request = await self._media_threads.run(job, omni_job.prepare, job.generation, files)
             output = await omni_job.generate(request, partial(_send, server, omni_job.journal))
             checks = NOT_VERIFIED if job.generation.guardrails else Checks()
-            done = await asyncio.to_thread(omni_job.write, output, request, checks)
-        return done.model_copy(update={"notes": [*done.notes, _UNCONFIRMED_STEPS]})
+            written = await asyncio.to_thread(omni_job.write, output, request, checks)
+        return written.model_copy(update={"notes": [*written.notes, _UNCONFIRMED_STEPS]})
 
 
 async def _send(server: RemoteServer, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

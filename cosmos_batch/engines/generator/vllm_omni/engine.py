@@ -158,8 +158,8 @@ class VllmOmniEngine:
             omni_job = OmniJob(folder, self._count, shares_files=True, check=check)
             request = await on_thread(omni_job.prepare, generation, files)
             output = await self._generate(omni_job, request, name)
-            done = await on_thread(omni_job.write, output, request, self._checks(omni_job.name))
-        return done.model_copy(update={"facts": {**done.facts, "plan": str(self.plan)}})
+            written = await on_thread(omni_job.write, output, request, self._checks(omni_job.name))
+        return written.model_copy(update={"facts": {**written.facts, "plan": str(self.plan)}})
 
     def close(self) -> None:
         """Abandon all jobs and stop the server. `load` may be called again."""

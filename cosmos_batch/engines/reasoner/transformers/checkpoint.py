@@ -39,8 +39,8 @@ def load_checkpoint(folder: Path, context: int | None, journal: Journal) -> Chec
         device = _device(journal)
         model = _load_model(folder, device, journal)
         processor = _load_processor(folder, journal)
-    own = int(model.config.get_text_config().max_position_embeddings)
-    return Checkpoint(model, processor, device, own if context is None else min(own, context))
+    model_limit = int(model.config.get_text_config().max_position_embeddings)
+    return Checkpoint(model, processor, device, model_limit if context is None else min(model_limit, context))
 
 
 def _import_libraries(journal: Journal) -> None:
