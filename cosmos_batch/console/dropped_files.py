@@ -42,7 +42,7 @@ class DroppedFiles:
         self._digests: dict[str, dict[Path, str]] = {}
 
     async def add(self, folder: str | None, name: str, content: AsyncIterator[bytes]) -> Dropped:
-        """Write a file into a folder, which is new if there is none. Raises Failure for a name that is none.
+        """Write a file into a folder, which is new if there is none. Raises Failure for a name that a file cannot have.
 
         A further file of the same name is written beside the first, with a number in its name. If one of them has the
         same content, it is not kept: a file that was dropped twice is asked about once.

@@ -38,7 +38,7 @@ class Revisions:
         self._pk = f"pipeline#{pipeline}"
 
     def list(self) -> list[RecordedRevision]:
-        """Return all of the pipeline, including those of an earlier configuration."""
+        """Return all recorded revisions of the pipeline, including those of models that it used before."""
         return [RecordedRevision.model_validate(item) for item in self._table.query(self._pk, "revision#")]
 
     def get(self, model: str, revision: str) -> RecordedRevision | None:

@@ -16,7 +16,7 @@ class Shortage(TableRow):
 
     @property
     def seconds(self) -> float:
-        """Return how long it lasted."""
+        """Return the length of the shortage in seconds."""
         return (datetime.fromisoformat(self.until) - datetime.fromisoformat(self.since)).total_seconds()
 
 

@@ -1,4 +1,4 @@
-"""The loop of a worker: receives as many messages as it has room for, leaves when there are none, stops on SIGTERM."""
+"""The loop of a worker: it receives as many messages as it can serve, leaves without work, and stops on SIGTERM."""
 
 import asyncio
 import contextlib

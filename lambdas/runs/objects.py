@@ -83,7 +83,7 @@ class RunObjects:
         return shards
 
     def written_shards(self) -> list[ShardRef]:
-        """Return all shards; none where the list, which is written last, is not there."""
+        """Return all shards; an empty list where their list, which is written last, does not exist yet."""
         s3 = client("s3")
         try:
             body = s3.get_object(Bucket=self.bucket, Key=self.keys.shards)["Body"].read()

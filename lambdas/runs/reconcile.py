@@ -138,7 +138,7 @@ class ShardReconciliation:
         return None if is_late and self._jobs.leave(row.job_id, watcher) else row
 
     def _send(self, unsent: list[Unsent]) -> None:
-        """Send jobs of which nobody has noted that they were sent; not where their pipeline is not enabled."""
+        """Send jobs that no row says were sent. Nothing is sent while their pipeline is not enabled."""
         if unsent and self._queue_url is not None:
             send_jobs(self._queue_url, self._objects.request(), unsent, self._jobs)
             log("items sent by reconciliation", run=self._shard.run, shard=self._shard.shard, items=len(unsent))

@@ -125,7 +125,7 @@ def _table(jobs: list[JobSummary]) -> list[str]:
 
 
 def _details(job: JobSummary) -> str:
-    """Return all that is known of a job, a line for each thing."""
+    """Return the details of a job in words, one on each line."""
     stages = ", ".join(f"{name} {time[11:19]}" for name, time in job.stages.items())
     attempts = str(job.attempts) if job.attempts else ""
     request = json.dumps(job.request, ensure_ascii=False) if job.request else ""

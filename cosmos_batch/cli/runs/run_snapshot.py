@@ -56,7 +56,7 @@ class RunSnapshot:
         return self.row is not None and self.row.ended_at is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is known, by names in camel case as in the run's other objects."""
+        """Return the row and the counts as JSON, by names in camel case as in the run's other objects."""
         row = {} if self.row is None else self.row.model_dump(mode="json", by_alias=True, exclude={"execution_arn"})
         counts = {
             "succeeded": self.counts.succeeded,

@@ -79,7 +79,7 @@ class RunWatcher:
             time.sleep(max(POLL_SECONDS, self._shards / _SHARDS_PER_SECOND))
 
     def _lines(self, state: RunSnapshot) -> list[str]:
-        """Return how far the run is, how fast, and what its workers do."""
+        """Return lines with the run's progress, its rate, and what its workers do."""
         counts, row = state.counts, state.row
         if row is None:
             return ["waiting for its execution to begin it"]
