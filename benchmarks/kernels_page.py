@@ -34,7 +34,7 @@ def reasoner() -> str:
     reading = sum(seconds for name, seconds in exact["longest"].items() if _KEYS_AND_VALUES in name)
     answers, asked = found["fp8"]["agreement"], found["bf16"]["ready 0"]
     tokens = asked["promptTokens"] + asked["tokens"] / 2
-    terabytes = tokens * _BYTES_OF_A_TOKEN * asked["tokens"] * exact["clips"] / 1e12
+    terabytes = terabytes_read(asked) * exact["clips"]
     paragraph = (
         f"FP8 gains little, because it shortens the products of matrices alone: {exact['kinds']['products']:.2f} s to "
         f"{fp8['kinds']['products']:.2f} s, while rounding what is multiplied takes another {rounding:.2f} s. "
@@ -54,6 +54,12 @@ def reasoner() -> str:
 {_table(profiles)}
 
 {_filled(paragraph)}"""
+
+
+def terabytes_read(answers: dict[str, Any]) -> float:
+    """Return how much of the kept keys and values is read for one clip of a pass, in terabytes: all for each token."""
+    tokens = answers["promptTokens"] + answers["tokens"] / 2
+    return float(tokens * _BYTES_OF_A_TOKEN * answers["tokens"] / 1e12)
 
 
 def generator() -> str:

@@ -69,6 +69,11 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
             ["reason2B.lossy: fp8 needs a GPU of compute capability 8.9 or later", "g5.12xlarge has A10G (8.6)"],
         ),
         (
+            with_2b(engine="vllm", lossy=["gpuDecode", "fp8Cache"], instanceTypes=["g5.12xlarge"]),
+            ["reason2B.lossy: fp8Cache needs a GPU of compute capability 8.9 or later"],
+        ),
+        (with_2b(engine="transformers", lossy=["gpuDecode"]), ["reason2B.lossy: transformers has no gpuDecode"]),
+        (
             with_cosmos(modelsReason={"reasonSuper": {"instanceTypes": ["g5.12xlarge"]}}),
             ["reasonSuper.instanceTypes", "24 GB per GPU", "4 x 48 GB"],
         ),

@@ -192,6 +192,10 @@ SMALLER = {**LOSSY, "guardrails": False, "maxResolution": "256p"}
             "A10G and L40S uses; use types with more memory$",
         ),
         ({**SMALLER, "instanceTypes": ["g6e.12xlarge", "g6.12xlarge"]}, "L4 uses; .* more memory$"),
+        (
+            {**SMALLER, "lossy": ["fp8Attention"], "instanceTypes": ["g6e.12xlarge", "p5.4xlarge"]},
+            "nano16B.lossy: fp8Attention needs an H100 or H200, and instanceTypes have L40S",
+        ),
         ({**LOSSY, "lossy": ["int4"]}, "nano16B.lossy.0"),
         ({**LOSSY, "lossy": ["fp8", "fp8"]}, "nano16B.lossy: .*names a mode twice"),
     ],
@@ -208,6 +212,12 @@ def test_lossy_modes_reach_plan_and_workers_and_are_empty_by_default(entry: dict
     (exact,) = enabled_pipelines(parse_config(omni(nano16B={**entry, "lossy": []})))
     assert exact.serving is not None and exact.serving.lossy == []
     assert enabled_pipelines(parse_config(omni(nano16B={})))[0].serving.lossy == []  # type: ignore[union-attr]
+
+
+def test_attention_in_fp8_is_accepted_for_an_h100() -> None:
+    entry = {**LOSSY, "lossy": ["fp8Attention"], "instanceTypes": ["p5.4xlarge"]}
+    (nano,) = enabled_pipelines(parse_config(omni(nano16B=entry)))
+    assert nano.serving is not None and nano.serving.lossy == ["fp8Attention"]
 
 
 def test_the_engine_is_the_fastest_that_fits() -> None:

@@ -55,6 +55,17 @@ def test_a_document_says_that_the_weights_were_in_fp8(bench: WorkerFixture) -> N
     assert any("Answered with fp8" in note and "not been evaluated" in note for note in document["notes"])
 
 
+def test_a_document_names_the_gpus_decoder_without_a_note_on_the_answer(bench: WorkerFixture) -> None:
+    """A clip that the GPU decoded has a note of its own; the answer to it is the same."""
+    environment = bench.environment("worker-1", "tests.worker.test_documents:Converting")
+    environment = environment.model_copy(update={"lossy": ["gpuDecode"]})
+    bench.send(bench.job())
+    bench.worker(engine=engine_for(environment, Clients())).run()
+    document = json.loads(bench.document("one"))
+    assert document["lossy"] == ["gpuDecode"]
+    assert not any("Answered with" in note for note in document.get("notes", []))
+
+
 def test_a_document_of_an_exact_engine_names_no_lossy_mode(bench: WorkerFixture) -> None:
     bench.send(bench.job())
     bench.worker(engine=Converting()).run()

@@ -11,6 +11,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines import factory, gpus
 from cosmos_batch.engines.protocol import LossyEngine
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
+from cosmos_batch.media import gpu_decoding
 from tests.support.real_vllm import needs_vllm
 
 
@@ -55,9 +56,26 @@ def test_weights_are_converted_to_fp8_only_where_the_plan_says_so(checkpoint_dir
     converting = replace(plan, fp8=True)
     for one in (converting, converting.smaller()):
         options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path)))
-        assert options["--quantization"] == "fp8" and "FP8" in str(one)
+        assert options["--quantization"] == "fp8" and "weights in FP8" in str(one)
+        assert "--kv-cache-dtype" not in options
     command = vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     assert "--quantization" not in command and "FP8" not in str(plan)
+
+
+def test_keys_and_values_are_kept_in_fp8_only_where_the_plan_says_so(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = replace(vllm_command.VllmPlan(context=1, sequences=256, gpus=1), fp8_cache=True)
+    for one in (plan, plan.smaller()):
+        options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, one, tmp_path, tmp_path)))
+        assert options["--kv-cache-dtype"] == "fp8" and "keys and values in FP8" in str(one)
+        assert "--quantization" not in options
+
+
+def test_the_vision_encoder_is_compiled_on_a_gpu(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=1)
+    options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)))
+    assert json.loads(options["--compilation-config"]) == {"compile_mm_encoder": True}
+    on_cpu = vllm_command.serve_command(checkpoint_dir, replace(plan, gpus=0), tmp_path, tmp_path)
+    assert "--compilation-config" not in on_cpu
 
 
 @needs_vllm
@@ -72,6 +90,18 @@ def test_vllm_does_not_load_with_fp8_on_a_gpu_without_it(
     with pytest.raises(Failure, match=f"fp8: impossible here, because {why}") as raised:
         engine.load(checkpoint_dir)
     assert "useNvidiaCosmos.modelsReason in config.json" in raised.value.error.remedy
+
+
+@needs_vllm
+def test_vllm_does_not_load_with_decoding_on_a_gpu_that_does_not_decode(
+    checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_decoding, "device_of_this_process", lambda: None)
+    engine = factory.create_engine("vllm")
+    assert isinstance(engine, LossyEngine)
+    engine.lossy = ["gpuDecode"]
+    with pytest.raises(Failure, match="gpuDecode: impossible here, because no decoder of a GPU could be started"):
+        engine.load(checkpoint_dir)
 
 
 @pytest.mark.parametrize("kept_in", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])

@@ -47,12 +47,24 @@ def test_a_worker_with_fp8_starts_its_server_with_it_and_keeps_its_compiled_code
     assert engine.compiled_for() == {**as_it_is, "lossy": "fp8"}
     driver.write_text("9.0\n")
     engine.load(checkpoint_dir)
-    assert engine._served.plan.fp8
+    assert engine._served.plan.fp8 and not engine._served.plan.fp8_cache
+    engine.close()
+    engine.lossy = ["fp8Cache"]
+    assert engine.compiled_for() == {**as_it_is, "lossy": "fp8Cache"}
+    engine.load(checkpoint_dir)
+    assert engine._served.plan.fp8_cache and not engine._served.plan.fp8
     engine.close()
     engine.lossy = ()
     engine.load(checkpoint_dir)
-    assert not engine._served.plan.fp8
+    assert not engine._served.plan.fp8 and not engine._served.plan.fp8_cache
     engine.close()
+
+
+def test_what_decodes_the_videos_changes_no_compiled_code() -> None:
+    engine = VllmEngine()
+    as_it_is = engine.compiled_for()
+    engine.lossy = ["gpuDecode"]
+    assert engine.compiled_for() == as_it_is
 
 
 @pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
