@@ -24,6 +24,7 @@ from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.media import frame_sampling, gpu_decoding
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.test_media_input import media_in
 from tests.support import media_files
@@ -142,6 +143,21 @@ def test_ready_patches_change_no_token(vllm: VllmEngine, clip: Path, tmp_path: P
     ready = asyncio.run(tokens(cache_salt="ready"))
     assert len(ready) == 16
     assert ready == asyncio.run(tokens(cache_salt="plain", media_io_kwargs={"video": {"patches": False}}))
+
+
+def test_a_clip_that_the_gpu_decodes_has_the_same_answer_and_a_note(
+    vllm: VllmEngine, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CPU decodes in the GPU's place."""
+    monkeypatch.setattr(gpu_decoding, "LEAST_PIXELS", 1)
+    monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: None)
+    job = make_job(clip.name, "What happens?", maxTokens=8, seed=1)
+    place(clip, job, tmp_path)
+    exact = asyncio.run(vllm.run(job, tmp_path))
+    monkeypatch.setattr(vllm, "lossy", ("gpuDecode",))
+    quick = asyncio.run(vllm.run(job, tmp_path))
+    assert quick.text == exact.text
+    assert frame_sampling.DECODED_BY_GPU in quick.notes and frame_sampling.DECODED_BY_GPU not in exact.notes
 
 
 @pytest.fixture(scope="module")
