@@ -234,6 +234,8 @@ def _decode_once(
         try:
             pixels = np.stack(list(_scale(frames, len(wanted), budget)))
         except av.FFmpegError as error:
+            if shortcuts == Shortcuts():
+                raise unusable_file(f"The video is damaged: it cannot be decoded ({error.strerror}).") from error
             raise _ShortcutFailed from error
     if (shortcuts.unreferenced or shortcuts.on_gpu) and parts.gaps(timeline):
         raise _ShortcutFailed

@@ -381,3 +381,18 @@ def test_headers_that_promise_ten_hours_are_not_believed(tmp_path: Path) -> None
     path.write_bytes(data)
     clip = sample(path, 4)
     assert len(clip.frames) == 16 and clip.duration == pytest.approx(4)
+
+
+def test_a_video_that_cannot_be_read_even_without_shortcuts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that is wrong at `start` leads to data that FFmpeg cannot read, whichever shortcuts are taken."""
+
+    def unreadable(*_: Any) -> Iterator[av.VideoFrame]:
+        raise av.error.InvalidDataError(0, "Invalid data found")
+        yield
+
+    monkeypatch.setattr(frame_sampling, "decode", unreadable)
+    with pytest.raises(Failure, match="damaged: it cannot be decoded") as raised:
+        sample(media_files.video(tmp_path / "clip.mp4"), 1)
+    assert raised.value.error.code == "InvalidInput"
