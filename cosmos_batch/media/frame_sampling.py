@@ -110,7 +110,8 @@ def sample_frames(
     check
         Called after each packet. What it raises ends the decoding.
     on_gpu
-        Whether the GPU decodes it, where it can and is sooner than the CPU. The frames are the same either way.
+        Whether the GPU may decode the video, which it does if it can and takes less time than the CPU. The frames are
+        the same either way.
 
     Raises
     ------
@@ -174,8 +175,11 @@ class Shortcuts:
     on_gpu: bool = False
 
     def unneeded(self, timeline: Timeline, wanted: list[float]) -> Callable[[Packet], bool] | None:
-        """Return a function that tells whether a packet's frame is not wanted; None if all frames are to be decoded,
-        also those after a packet that cannot be, which the CPU alone decodes as it always does."""
+        """Return the argument `unneeded` of `decode`: a function that says whether a packet's frame is not wanted.
+
+        None means that every frame is decoded and that packets which cannot be decoded are skipped. On the GPU a
+        function is always returned, so that such a packet raises an error and the CPU decodes the video instead.
+        """
         if not self.unreferenced:
             return (lambda _: False) if self.on_gpu else None
         times = np.array(wanted)
@@ -190,13 +194,16 @@ class Shortcuts:
 
 
 class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded without it
-    """With a shortcut, another frame came than the wanted one, or it cannot be told whether a frame is damaged."""
+    """A shortcut gave another frame than the wanted one, or hides whether a frame is damaged."""
 
 
 def _decode_scaled(
     path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], on_gpu: bool
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the wanted frames, scaled, and notes on what was not decoded. A shortcut that fails is not tried again."""
+    """Return the wanted frames, scaled, and notes on what was not decoded.
+
+    It tries the fastest shortcuts first, and decodes the whole video without any if all of them fail.
+    """
     ways = [Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)]
     if on_gpu and _suits_gpu(path, timeline, wanted):
         ways.insert(0, Shortcuts(seeks=True, unreferenced=True, on_gpu=True))
@@ -256,8 +263,8 @@ def decode_at_times(
     It seeks to the first one by the container's index. With a shortcut it raises _ShortcutFailed where not exactly the
     wanted frame comes: an index can be wrong. What is decoded on the way is recorded in `parts`.
 
-    So many frames in a row may be left out that damaged ones among them would be noted. Then they have to be decoded.
-    Encoders repeat their pattern, so that the first frames show it.
+    Where a shortcut leaves out many frames in a row, the gap looks like damage, so such a video is decoded without the
+    shortcut. Encoders repeat their pattern of frames, so the second wanted frame already shows whether there are gaps.
     """
     parts = DecodedParts() if parts is None else parts
     unneeded = shortcuts.unneeded(timeline, wanted)
@@ -314,9 +321,9 @@ def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> 
 
 
 def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:
-    """Return whether a frame from the GPU gives the same pixels at a size as one from the CPU.
+    """Return whether a frame from the GPU has the same pixels as one from the CPU when it is scaled to this size.
 
-    At its own size it does not: FFmpeg converts the colors of `yuv420p` and `nv12` there with other roundings.
+    At its own size it has not, because FFmpeg then rounds the colors of `nv12` otherwise than those of `yuv420p`.
     """
     return (
         frame.sw_format is not None

@@ -1,7 +1,7 @@
-"""Decodes large videos with the GPU's own decoder (NVDEC), through FFmpeg, which parses them as it does for a CPU.
+"""Decides which videos the GPU's own decoder (NVDEC) decodes, and gives FFmpeg the settings to use it.
 
-H.264 and H.265 prescribe every bit of a decoded frame, so the frames are the same. But the CPU's decoder reports a
-frame whose data are damaged, and the GPU's does not.
+H.264 and H.265 prescribe every bit of a decoded frame, so the GPU's frames equal those of the CPU. But the CPU's
+decoder reports a frame whose data are damaged, and the GPU's does not.
 """
 
 from functools import cache
@@ -12,17 +12,18 @@ from av.codec.hwaccel import HWAccel
 from av.video.stream import VideoStream
 
 CODECS = ("h264", "hevc")
-PIXEL_FORMAT = "yuv420p"  # eight bits a value, of the range of television; the GPU gives the same values as `nv12`
-# A core takes about half a second for so many (benchmarks/decoding.py: 2.35 s for 300 frames of 1920 x 1080). For
-# fewer, a decoder of the GPU is not worth its start.
+PIXEL_FORMAT = "yuv420p"  # 8 bits a value, limited range; the GPU's decoder gives the same values in the format `nv12`
+# A CPU core decodes this many pixels in about half a second (benchmarks/decoding.py: 2.35 s for 300 frames of
+# 1920 x 1080). For fewer, starting the GPU's decoder gains nothing.
 LEAST_PIXELS = 150_000_000
 
 
 @cache
 def device_of_this_process() -> HWAccel | None:
-    """Return this process's connection to the first GPU, or None if there is none that decodes video.
+    """Return this process's connection to the first GPU; None if FFmpeg cannot decode video on it.
 
-    FFmpeg ends CUDA's context with the last connection, and would start it again for each file. So this one stays open.
+    FFmpeg destroys the CUDA context when its last connection is closed, and would create it anew for each file. So this
+    connection stays open.
     """
     try:
         return gpu_decoder().create(Codec(CODECS[0], "r"))
@@ -40,7 +41,7 @@ def gpu_decoder() -> HWAccel:
 
 
 def suits_gpu(stream: VideoStream, frames: int) -> bool:
-    """Return whether a GPU decodes so many frames of a stream, and sooner than the CPU does."""
+    """Return whether the GPU can decode a stream, and decodes this number of its frames sooner than the CPU."""
     context = stream.codec_context
     decodes = context.name in CODECS and context.pix_fmt == PIXEL_FORMAT
     return decodes and frames * context.width * context.height >= LEAST_PIXELS

@@ -1,4 +1,4 @@
-"""The GPU's decoder is used for large videos only, and nothing of a clip depends on whether it was."""
+"""The GPU decodes large videos only, and a clip's frames are the same whether the GPU or the CPU decoded it."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ def sample(path: Path, *, on_gpu: bool = True) -> Clip:
 
 
 @pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def decoders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have small videos decoded on the GPU too, and return the list of the decoders that were tried."""
     tried: list[str] = []
     once = frame_sampling._decode_once
@@ -55,51 +55,50 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def cpu_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the CPU decode in the GPU's place, so that a GPU's way is taken on a machine without one."""
+    """Have the CPU decode in place of the GPU, so that the code for the GPU runs on a machine without one."""
     monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: None)
 
 
-def test_the_gpu_decodes_only_where_it_is_asked_to(tmp_path: Path, ways: list[str], cpu_in_its_place: None) -> None:
+def test_the_gpu_decodes_only_on_request(tmp_path: Path, decoders: list[str], cpu_in_its_place: None) -> None:
     path = video(tmp_path)
     exact, quick = sample(path, on_gpu=False), sample(path)
-    assert ways == ["cpu", "gpu"]
+    assert decoders == ["cpu", "gpu"]
     assert np.array_equal(quick.frames, exact.frames)
     assert exact.notes == () and quick.notes == (frame_sampling.DECODED_BY_GPU,)
 
 
-def test_small_videos_are_decoded_by_the_cpu(tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+def test_small_videos_are_decoded_by_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: pytest.fail("72 x 40 pixels need no GPU"))
     assert sample(video(tmp_path)).notes == ()
 
 
-def test_where_the_gpu_decoder_does_not_open_the_cpu_decodes_the_same_clip(
-    tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch
+def test_the_cpu_decodes_a_clip_for_which_the_gpu_decoder_cannot_be_opened(
+    tmp_path: Path, decoders: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frame_sampling, "gpu_decoder", lambda: HWAccel("cuda", device="99"))  # there is no such GPU
     clip = sample(video(tmp_path))
-    assert ways == ["gpu", "cpu"]
+    assert decoders == ["gpu", "cpu"]
     assert len(clip.frames) == 12 and clip.notes == ()
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])
-def test_the_cpu_decodes_again_what_lacks_frames_and_tells_of_the_damage(
-    tmp_path: Path, ways: list[str], cpu_in_its_place: None, codec: str
+def test_the_cpu_decodes_a_video_again_if_frames_are_missing_and_notes_the_damage(
+    tmp_path: Path, decoders: list[str], cpu_in_its_place: None, codec: str
 ) -> None:
     path = video(tmp_path, codec)
     data = bytearray(path.read_bytes())
     with av.open(str(path)) as container:
         for packet in container.demux(video=0):
             if packet.pts is not None and packet.pos is not None and 3.35 <= packet.pts * packet.time_base < 4.25:
-                data[packet.pos : packet.pos + packet.size] = bytes(packet.size)  # no unit of the stream
+                data[packet.pos : packet.pos + packet.size] = bytes(packet.size)  # zeros are no valid data of the codec
     path.write_bytes(data)
     if codec == "libx265":  # its damage spreads to a frame that is wanted
         with pytest.raises(Failure, match="damaged: it cannot be decoded at"):
             sample(path)
-        assert ways[:2] == ["gpu", "cpu"]
+        assert decoders[:2] == ["gpu", "cpu"]
         return
     after_gpu, exact = sample(path), sample(path, on_gpu=False)
-    assert ways[:2] == ["gpu", "cpu"]
+    assert decoders[:2] == ["gpu", "cpu"]
     assert after_gpu.notes == exact.notes and np.array_equal(after_gpu.frames, exact.frames)
     assert "damaged" in exact.notes[0]
 
@@ -111,9 +110,9 @@ def test_a_machine_without_a_gpu_has_no_device(monkeypatch: pytest.MonkeyPatch) 
     gpu_decoding.device_of_this_process.cache_clear()
 
 
-def test_a_decoder_of_the_gpu_has_one_thread(tmp_path: Path) -> None:
-    """Several would each hold frames in the GPU's memory, and wait for the same decoder."""
-    path = video(tmp_path, "mpeg4")  # with which no device is started
+def test_a_decoder_on_the_gpu_has_one_thread(tmp_path: Path) -> None:
+    """Several threads would each hold frames in the GPU's memory, and wait for the same decoder."""
+    path = video(tmp_path, "mpeg4")  # a codec for which FFmpeg starts no device
     with decoding.open_video(path) as (_, stream):
         assert stream.codec_context.thread_count == decoding.DECODER_THREADS
     with decoding.open_video(path, HWAccel("vaapi")) as (_, stream):
@@ -124,7 +123,7 @@ def test_a_decoder_of_the_gpu_has_one_thread(tmp_path: Path) -> None:
     ("width", "height", "frames", "pixel_format", "suits"),
     [
         (1920, 1080, 300, "yuv420p", True),
-        (640, 480, 120, "yuv420p", False),  # a CPU has decoded it before a GPU has started
+        (640, 480, 120, "yuv420p", False),  # a CPU has decoded it before the GPU's decoder has started
         (1920, 1080, 300, "yuv420p10le", False),  # the GPU gives more bits of it than `nv12` has
         (1920, 1080, 300, "yuvj420p", False),  # `nv12` does not say that its values have the full range
     ],
@@ -139,7 +138,7 @@ def test_the_gpu_decodes_large_videos_of_eight_bits(
 
 
 @pytest.mark.parametrize(("width", "height", "same"), [(160, 96, True), (352, 192, True), (320, 180, False)])
-def test_frames_of_the_gpus_layout_are_scaled_to_the_same_pixels_but_not_at_their_own_size(
+def test_frames_in_the_gpus_layout_have_the_same_pixels_unless_they_keep_their_size(
     width: int, height: int, same: bool
 ) -> None:
     """The GPU's `nv12` interleaves the two planes of colors that a CPU's `yuv420p` keeps apart."""

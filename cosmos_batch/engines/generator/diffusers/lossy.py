@@ -1,7 +1,7 @@
 """Modes that make a Diffusers pipeline faster and change its output (decision 063): off unless configured.
 
-Their effect on quality was not measured, which needs the released weights. Importing this module imports neither torch
-nor Diffusers.
+Their effect on quality was not measured, because that needs the released weights. Importing this module imports neither
+torch nor Diffusers.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from cosmos_batch.catalogue.hardware import HOPPER
 from cosmos_batch.engines.gpus import compute_capability
 from cosmos_batch.engines.lossy_modes import GENERATORS, refuse_without_fp8, unavailable
 
-# The linear modules of a layer that are computed in every step, which are those of the noise stream.
+# The linear modules of a layer's noise stream, which are computed in every step. Those of the text stream are not.
 _IN_FP8 = (
     "self_attn.add_q_proj",
     "self_attn.add_k_proj",
@@ -58,19 +58,21 @@ def quantize_to_fp8(transformer: Any) -> None:
     import torch
     from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, PerRow, quantize_
 
-    def is_quantized(module: Any, name: str) -> bool:
-        has_weights = (
-            isinstance(module, torch.nn.Linear) and type(module.weight) is torch.nn.Parameter
-        )  # not FP8 already
-        return has_weights and any(part in name for part in _IN_FP8)
+    def is_to_quantize(module: Any, name: str) -> bool:
+        # Weights that are in FP8 already are of another type than Parameter.
+        is_unquantized = isinstance(module, torch.nn.Linear) and type(module.weight) is torch.nn.Parameter
+        return is_unquantized and any(part in name for part in _IN_FP8)
 
     # `set_inductor_config` would change compiler settings for all other layers too, and lengthen the start.
     settings = Float8DynamicActivationFloat8WeightConfig(granularity=PerRow(), set_inductor_config=False)
-    quantize_(transformer.layers, settings, is_quantized)
+    quantize_(transformer.layers, settings, is_to_quantize)
 
 
 def attend_in_fp8(transformer: Any) -> None:
-    """Have FlashAttention 3 attend to the noise in FP8; raises Failure (EngineFailed) where it is not loaded."""
+    """Have FlashAttention 3 compute the noise stream's attention in FP8.
+
+    Raises Failure (EngineFailed) if FlashAttention 3 is not loaded.
+    """
     kernel = transformer.layers[0].kernel
     if kernel is None:
         why = "FlashAttention 3 (fa3-fwd) could not be loaded, as the worker's log says"
@@ -80,10 +82,10 @@ def attend_in_fp8(transformer: Any) -> None:
 
 
 def fp8_attention(kernel: Callable[..., Any], query: Any, keys: Any, values: Any) -> Any:
-    """Return what a kernel of FlashAttention 3 attends to in FP8, in the precision of the queries.
+    """Return the attention that a kernel of FlashAttention 3 computes from inputs in FP8.
 
-    Queries are [batch, tokens, heads, width]. Keys and values have fewer heads, each of them for a group of heads of
-    the queries. There is a scale for each head of the keys.
+    Queries are [batch, tokens, heads, width]. Keys and values have fewer heads, each of which serves a group of the
+    queries' heads (grouped-query attention). Each head of the keys has its own scale.
     """
     scaled = (quantized_heads(one, keys.shape[2]) for one in (query, keys, values))
     (query8, query_scale), (keys8, keys_scale), (values8, values_scale) = scaled
@@ -91,7 +93,10 @@ def fp8_attention(kernel: Callable[..., Any], query: Any, keys: Any, values: Any
 
 
 def quantized_heads(tensor: Any, groups: int) -> tuple[Any, Any]:
-    """Return a tensor of [batch, tokens, heads, width] in FP8 (E4M3), and what to multiply it by: [batch, groups]."""
+    """Return a tensor of [batch, tokens, heads, width] in FP8 (E4M3), and its scales of [batch, groups].
+
+    The tensor's values are those in FP8, multiplied by the scale of their group of heads.
+    """
     import torch
 
     grouped = tensor.unflatten(2, (groups, -1))

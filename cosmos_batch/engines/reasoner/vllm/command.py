@@ -18,12 +18,13 @@ from cosmos_batch.engines.vllm.dialect import cache_variables
 MODEL = "cosmos"  # the model's name in requests
 _MEMORY_SHARE = 0.92  # vLLM's default
 _CONTEXT_SHARE = 0.03  # the share of a GPU's memory that CUDA's context takes in each process
-# vLLM computes 16,384 tokens in a step where it runs offline. As a server it takes 2,048 on GPUs with less memory than
-# an H100: a part of one clip.
+# Used as a library, vLLM computes up to 16,384 tokens in a step. As a server on a GPU with less memory than an H100 its
+# default is 2,048, which is only a part of one clip.
 _STEP_TOKENS, _LEAST_STEP_TOKENS = 16_384, 2_048
 # Threads that turn frames into tensors. With one, vLLM's default, an H100 waits for it most of the time.
 _RENDERERS = 8
-# vLLM has the reasoner of Cosmos 3 since this release; before, NVIDIA's plugin `vllm-cosmos3` had it by another name.
+# vLLM supports the reasoner of Cosmos 3 since this release. For earlier ones, NVIDIA's plugin `vllm-cosmos3` adds it,
+# by another name.
 _COSMOS3_SINCE = (0, 23)
 # The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written.
 _COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
@@ -104,13 +105,13 @@ def serve_command(checkpoint: Path, plan: VllmPlan, media_root: Path, folder: Pa
     """
     command = [program_here("vllm"), "serve", str(checkpoint), "--uds", str(socket_in(folder))]
     command += ["--served-model-name", MODEL, "--allowed-local-media-path", str(media_root)]
-    # Clips reach it with the frames that the model is to see: it takes all of them.
+    # A clip that the server gets has exactly the frames that the model is to see, so the server samples none of them.
     command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
     command += ["--max-model-len", str(plan.context), "--max-num-seqs", str(plan.sequences)]
     command += ["--generation-config", "vllm"]  # each request has its sampling parameters, not the checkpoint
     # vLLM's default backend produced endless whitespace, and xgrammar put control characters into strings.
     command += ["--structured-outputs-config", json.dumps({"backend": "guidance", "disable_any_whitespace": True})]
-    # Without this it reads ahead in one stream for each file on NFS, which is slower than `read_ahead`.
+    # Without this vLLM reads files on NFS ahead, each in one stream, which is slower than our `read_ahead`.
     command += ["--safetensors-load-strategy", "lazy"]
     # The cache of processed media is off, because no file comes twice.
     command += ["--mm-processor-cache-gb", "0", "--disable-uvicorn-access-log"]
@@ -131,23 +132,24 @@ def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str,
         "DO_NOT_TRACK": "1",
         "VLLM_PLUGINS": _OUR_PLUGIN if _knows_cosmos3() else f"{_OUR_PLUGIN},{_NVIDIA_PLUGIN}",
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
-        # It supports no seeds, which every request of ours has, and compiling it takes longer than all else.
+        # FlashInfer's sampler supports no seeds, which all our requests have, and takes longest of all to compile.
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
         # Folder of the sockets between its processes. The kernel limits their paths to 107 bytes, and a worker's
         # temporary folder is longer.
         "VLLM_RPC_BASE_PATH": str(folder),
     }
     if gpus:
-        # A forked core starts with what the server has imported; a spawned one would import all of it again.
+        # A forked engine core keeps the modules that the server has imported; a spawned one would import them again.
         variables["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
     else:
-        # With two OpenMP threads, times vary twentyfold on few cores. Without a core process, vLLM is imported once.
+        # With two OpenMP threads, times vary twentyfold on few cores. With the engine core in the server's own process,
+        # vLLM is imported only once.
         variables |= {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     return variables if caches is None else {**variables, **cache_variables(caches)}
 
 
 def uneven(checkpoint: Path, gpus: int) -> str | None:
-    """Return why `gpus` GPUs cannot share a checkpoint, or None: all must have the same number of attention heads."""
+    """Return why `gpus` GPUs cannot share a checkpoint's attention heads evenly; None if they can."""
     heads: int = text_config(checkpoint)["num_attention_heads"]
     if gpus and heads % gpus:
         return f"{checkpoint.name} has {heads} attention heads, which {gpus} GPUs cannot share evenly."
@@ -172,7 +174,7 @@ def _on_gpus(plan: VllmPlan) -> list[str]:
 
 
 def _on_cpu() -> list[str]:
-    """Return options for tests and first steps: a tiny model, which starts soonest without compilation."""
+    """Return the options for a CPU, for tests and first steps: a tiny model starts soonest without compilation."""
     return ["--enforce-eager", "--kv-cache-memory-bytes", str(64 << 20), "--dtype", "float32"]
 
 

@@ -30,8 +30,8 @@ from cosmos_batch.engines.serving.read_ahead import read_ahead
 from cosmos_batch.engines.serving.served_model import ServedModel
 from cosmos_batch.media import gpu_decoding
 
-# The weights that vLLM loads. Of a Cosmos 3 checkpoint these are the transformer and the vision encoder; the
-# generator's other parts are left out.
+# The files of the weights that vLLM loads. In a Cosmos 3 checkpoint these are the transformer and the vision encoder;
+# the generator's other parts are not read.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
 _IN_FP8: tuple[LossyMode, ...] = ("fp8", "fp8Cache")
@@ -87,7 +87,7 @@ class VllmEngine:
         if memory < _LEAST_MEMORY:
             raise Failure(
                 "EngineFailed",
-                "Other programs hold the GPU's memory: what is left is not enough for any model.",
+                "Other programs hold the GPU's memory, and the rest of it is too small for any model.",
                 "End them (nvidia-smi lists them), or choose another GPU with CUDA_VISIBLE_DEVICES.",
                 retryable=True,
             )
@@ -134,16 +134,16 @@ def refuse_lossy_modes(modes: Sequence[LossyMode]) -> None:
         if mode in _IN_FP8:
             refuse_without_fp8(REASONERS, mode)
     if "gpuDecode" in modes and gpu_decoding.device_of_this_process() is None:
-        why = "no decoder of a GPU could be started (NVDEC, by FFmpeg)"
+        why = "FFmpeg could not start a GPU's video decoder (NVDEC)"
         remedy = "Take a machine with an NVIDIA GPU whose driver has libnvcuvid, as our images ask for it"
         raise unavailable(["gpuDecode"], why, remedy, REASONERS)
 
 
 def space_json(body: dict[str, Any]) -> None:
-    """Have the JSON of an answer written with the spaces that models learn, where a request has a JSON Schema.
+    """Add to a request's JSON Schema, if it has one, that the answer has a space after each comma and colon.
 
-    vLLM's grammar has none by default, and a model that must write `[1,2]` where it would write `[1, 2]` errs. The
-    command line keeps it from any other space.
+    Models learn to write JSON with these spaces. By default vLLM's grammar forbids them, and a model that must write
+    `[1,2]` where it would write `[1, 2]` makes mistakes. Other white space stays forbidden (`serve_command`).
     """
     if "response_format" in body:
         schema = body["response_format"]["json_schema"]

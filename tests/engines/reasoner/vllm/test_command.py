@@ -100,7 +100,7 @@ def test_vllm_does_not_load_with_decoding_on_a_gpu_that_does_not_decode(
     engine = factory.create_engine("vllm")
     assert isinstance(engine, LossyEngine)
     engine.lossy = ["gpuDecode"]
-    with pytest.raises(Failure, match="gpuDecode: impossible here, because no decoder of a GPU could be started"):
+    with pytest.raises(Failure, match="gpuDecode: impossible here, because FFmpeg could not start a GPU's"):
         engine.load(checkpoint_dir)
 
 
