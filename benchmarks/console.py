@@ -42,7 +42,7 @@ _MINUTES = 60 * 60_000  # milliseconds in which all documents are read, beside o
 
 
 def measure(documents: int = DOCUMENTS) -> list[Measurement]:
-    """Open a folder and a video in Chromium; search, scroll and seek."""
+    """Measure searching and scrolling in a folder, the size of the code, and seeking in a video, all in Chromium."""
     with tempfile.TemporaryDirectory() as scratch, chromium() as browser:
         folder, large = Path(scratch) / "answers", Path(scratch) / "large"
         folder.mkdir()
@@ -143,7 +143,7 @@ def _memory(server: float, scrolling: Scrolling) -> Measurement:
 
 
 def code_size() -> Measurement:
-    """Compress what the page is made of."""
+    """Measure the compressed size of the page's files."""
     size = sum(len(gzip.compress((STATIC / name).read_bytes())) for name, _ in PAGE.values())
     return Measurement(
         name="code of the page, compressed",
@@ -155,7 +155,7 @@ def code_size() -> Measurement:
 
 
 def seek(browser: Browser, folder: Path) -> Measurement:
-    """Play a video of which the last second lies behind two gigabytes, and seek there."""
+    """Measure what the server reads when the page seeks to the last second of a video, behind two gigabytes."""
     write_large_video(folder / "clip.mp4")
     write_answer(folder / "a.json")
     with served_page("view", str(folder), "--no-browser") as served, opened(browser, served) as page:

@@ -83,7 +83,7 @@ class Scrolling:
 
 @contextmanager
 def opened(browser: Browser, served: ServedPage) -> Iterator[Page]:
-    """Open the page that a process serves."""
+    """Yield the page that a process serves, opened in the browser."""
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     page.goto(f"{served.url}/#token={served.token}")
     yield page
@@ -107,7 +107,7 @@ def typed_ms(page: Page, text: str, limit_ms: float = TYPING_LIMIT_MS) -> float:
 
 
 def scroll(browser: Browser, page: Page) -> Scrolling:
-    """Turn the wheel down the list, then go to places all over it, under a trace."""
+    """Scroll down the list with the wheel, then jump to places all over it, and return what a trace recorded."""
     page.evaluate("document.querySelector('.list').scrollTop = 0")
     page.mouse.move(600, 500)
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
@@ -141,7 +141,7 @@ def main_thread_tasks(trace: bytes) -> list[float]:
 
 
 def _heap_mib(page: Page) -> float:
-    """Return what the page's scripts hold after the memory was cleaned up."""
+    """Return the memory that the page's scripts use after garbage collection, in MiB."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     used: int = session.send("Runtime.getHeapUsage")["usedSize"]
@@ -163,7 +163,7 @@ def seek_to_the_end(page: Page, served: ServedPage) -> tuple[float, int]:
 
 
 def peak_mib(served: ServedPage) -> float:
-    """Return the most memory that the server has had."""
+    """Return the server's peak memory in MiB."""
     found = _PEAK.search(_of_process(served, "status"))
     assert found is not None
     return int(found[1]) / 1024

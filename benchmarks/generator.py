@@ -45,8 +45,10 @@ PLAIN = Accelerations(**dict.fromkeys(asdict(Accelerations()), False))
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of the benchmark, with one acceleration more than the row before. Only the baseline calls Diffusers
-    itself."""
+    """One row of the benchmark, which has one acceleration more than the row before.
+
+    The row `baseline` calls Diffusers as its users do; all others call our engine.
+    """
 
     name: str
     measures: Accelerations = PLAIN
@@ -65,12 +67,12 @@ ADDED = (
 LOSSY = (
     Measure("stepCache", Accelerations(), ("stepCache",)),
     Measure("fp8Attention", Accelerations(), ("fp8Attention",)),
-    Measure("fp8", Accelerations(), ("fp8",)),  # from here on, because it cannot be undone
+    Measure("fp8", Accelerations(), ("fp8",)),  # all later rows have it too, because it cannot be undone
     Measure("both", Accelerations(), ("fp8", "stepCache")),
     Measure("fp8Everywhere", Accelerations(), ("fp8", "fp8Attention")),
     Measure("all", Accelerations(), ("fp8", "fp8Attention", "stepCache")),
 )
-"""On top of the last of those."""
+"""These are added to the last row of `ADDED`."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -156,7 +158,7 @@ def _measures(model: Path, workload: GeneratorWorkload, only: Sequence[str], wor
             print(f"{one.name} is skipped: {failure.error.message}", file=sys.stderr, flush=True)
             continue
         began = time.monotonic()
-        checkpoint = _with(checkpoint, one.measures, one.lossy)
+        checkpoint = _accelerated(checkpoint, one.measures, one.lossy)
         ready = time.monotonic() - began
         for size in workload.sizes:
             prepared = _prepared(checkpoint, workload, size)
@@ -173,10 +175,10 @@ def _load(model: Path) -> LoadedCheckpoint:
     return load_checkpoint(model, None, False, PLAIN, journal)
 
 
-def _with(
+def _accelerated(
     checkpoint: LoadedCheckpoint, wanted: Accelerations, less_exact: Sequence[LossyMode] = ()
 ) -> LoadedCheckpoint:
-    """Return the same model with those of the accelerations added that it does not have yet."""
+    """Add those accelerations to a loaded model that it does not have yet, and return it."""
     import torch
 
     has = checkpoint.accelerations
@@ -238,7 +240,7 @@ def _timed(
 
 
 def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> tuple[GeneratedMedia, float]:
-    """Generate, and return the output with the seconds until the first step was done."""
+    """Generate once with a measure, and return the output and the seconds until the first step was done."""
     began, first = time.perf_counter(), [0.0]
 
     def progress(done: int, _total: int) -> None:
@@ -247,10 +249,10 @@ def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGene
 
     if one.name != "baseline":
         return generate(checkpoint, prepared, progress), first[0]
-    return GeneratedMedia(_as_it_comes(checkpoint, prepared, progress)), first[0]
+    return GeneratedMedia(_generate_with_diffusers(checkpoint, prepared, progress)), first[0]
 
 
-def _as_it_comes(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Any) -> np.ndarray:
+def _generate_with_diffusers(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: Any) -> np.ndarray:
     """Generate as Diffusers' own example does: PIL pictures, and a scheduler with NVIDIA's settings."""
     import diffusers
     import torch
@@ -286,7 +288,7 @@ def _difference(frames: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 
 def _memory(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
     """Return the peak memory of two steps with all accelerations. All steps need the same memory."""
-    checkpoint = _with(_load(model), Accelerations())
+    checkpoint = _accelerated(_load(model), Accelerations())
     results = {}
     for size in workload.memory_sizes:
         brief = replace(workload, steps=2)
@@ -297,7 +299,7 @@ def _memory(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
 
 def _kernels(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
     """Return the GPU seconds by kind of kernel for a generation of two steps."""
-    checkpoint, brief = _with(_load(model), Accelerations()), replace(workload, steps=2)
+    checkpoint, brief = _accelerated(_load(model), Accelerations()), replace(workload, steps=2)
     one, results = Measure("default", checkpoint.accelerations), {}
     for size in workload.sizes:
         prepared = _prepared(checkpoint, brief, size)

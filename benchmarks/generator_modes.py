@@ -220,7 +220,7 @@ def _drawn(size: str, frames: int) -> list[np.ndarray]:
 
 @contextmanager
 def more_options(options: Sequence[str]) -> Iterator[None]:
-    """Start servers with more options of the command line while the context lasts."""
+    """While the context lasts, start servers with these options after those of the worker."""
     command = OmniPlan.command
     OmniPlan.command = lambda *arguments: [*command(*arguments), *options]  # type: ignore[method-assign]
     try:

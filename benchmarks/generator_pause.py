@@ -33,8 +33,8 @@ LOOK_SECONDS = 0.01
 
 
 @dataclass
-class Seen:
-    """The times at which a job's steps were observed, in seconds of one clock."""
+class StepTimes:
+    """The times at which a job's first and last step were observed, in seconds of the monotonic clock."""
 
     first: float | None = None
     last: float | None = None
@@ -66,7 +66,7 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
     engine.load(model)
     load = os.getloadavg()[0]
     try:
-        asyncio.run(_made(engine, workload, size, 1, work))
+        asyncio.run(_step_times(engine, workload, size, 1, work))
         pauses = pauses_between_jobs(engine, workload, size, jobs, work)
     finally:
         engine.close()
@@ -85,7 +85,7 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
 
 def pauses_between_jobs(engine: Any, workload: GeneratorWorkload, size: str, jobs: int, work: Path) -> dict[str, Any]:
     """Run jobs with two at a time in a loaded engine. Return the seconds of a step, and those between two jobs."""
-    seen = asyncio.run(_made(engine, workload, size, jobs, work))
+    seen = asyncio.run(_step_times(engine, workload, size, jobs, work))
     steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
     pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
     return {
@@ -94,10 +94,10 @@ def pauses_between_jobs(engine: Any, workload: GeneratorWorkload, size: str, job
     }
 
 
-async def _made(engine: Any, workload: GeneratorWorkload, size: str, count: int, work: Path) -> list[Seen]:
-    """Return the step times of each job, in the order of generation."""
-    seen = {f"job-{number}": Seen() for number in range(count)}
-    looking = asyncio.ensure_future(_look(engine, workload.steps, seen))
+async def _step_times(engine: Any, workload: GeneratorWorkload, size: str, count: int, work: Path) -> list[StepTimes]:
+    """Run jobs, with two at a time in the engine, and return the times of their steps in the order of generation."""
+    seen = {f"job-{number}": StepTimes() for number in range(count)}
+    looking = asyncio.ensure_future(_record_steps(engine, workload.steps, seen))
     places = asyncio.Semaphore(IN_HAND)
 
     async def make(name: str) -> None:
@@ -112,8 +112,8 @@ async def _made(engine: Any, workload: GeneratorWorkload, size: str, count: int,
     return list(seen.values())
 
 
-async def _look(engine: Any, steps: int, seen: dict[str, Seen]) -> None:
-    """Record step times until cancelled."""
+async def _record_steps(engine: Any, steps: int, seen: dict[str, StepTimes]) -> None:
+    """Record when the first and the last step of each job are done, until this coroutine is cancelled."""
     while True:
         now = time.monotonic()
         for name, one in seen.items():

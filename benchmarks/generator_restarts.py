@@ -76,9 +76,9 @@ class Restarts:
         self._generation = generation_for(workload, size)
 
     async def measure(self) -> dict[str, Any]:
-        """Return the seconds of each step; `kills` are those from the death of a process to the next answer."""
+        """Return the seconds of a job, of one after a cancelled job, and from each kill to the next answer."""
         found: dict[str, Any] = {"job": await self._seconds("first")}
-        cancelled = await self._begun("cancelled")
+        cancelled = await self._start_job("cancelled")
         cancelled.cancel()
         with suppress(asyncio.CancelledError):
             await cancelled
@@ -87,12 +87,12 @@ class Restarts:
         return found
 
     async def _after_kill(self, number: int) -> dict[str, Any]:
-        """Kill one of the server's processes while a job runs, and make the next one.
+        """Kill one of the server's processes while a job runs, then run the next job.
 
         A job may be answered all the same, as when torchrun's own process dies and those that it has started go on.
         Raises AssertionError if one of the processes is left when the next job is done.
         """
-        dying = await self._begun(f"dying {number}")
+        dying = await self._start_job(f"dying {number}")
         before = self._processes()
         command = Path(f"/proc/{before[number]}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         began = time.monotonic()
@@ -109,12 +109,12 @@ class Restarts:
         return {"command": command, "jobDied": died, "nextAnswer": answered}
 
     def _processes(self) -> list[int]:
-        """Return the server's processes, its first one first."""
+        """Return the ids of the server's processes: the one that the engine started, then its descendants."""
         server: int = self._engine._served._server._process.pid
         return [server, *sorted(children(server))]
 
-    async def _begun(self, name: str) -> "asyncio.Future[None]":
-        """Start a job and return it as soon as its first step is done."""
+    async def _start_job(self, name: str) -> "asyncio.Future[None]":
+        """Start a job, and return its future as soon as the first denoising step is done."""
         job = asyncio.ensure_future(self._make(name))
         while not (self._engine.steps(name) or (0, 0))[0] and not job.done():
             await asyncio.sleep(_LOOK_SECONDS)

@@ -86,7 +86,7 @@ async def _seconds(engine: Any, workload: GeneratorWorkload, size: str) -> float
 
 
 async def _make(engine: Any, workload: GeneratorWorkload, size: str) -> dict[str, float]:
-    """Generate one job, and return the seconds of each phase."""
+    """Run one job, and return the seconds of each phase."""
     with tempfile.TemporaryDirectory() as folder:
         result = await engine.generate(generation_for(workload, size), GenerationFiles(None, {}), Path(folder))
     timings: dict[str, float] = result.timings

@@ -56,7 +56,7 @@ class InstantAws:
             self._lock.notify_all()
 
     def answer_for(self, clients: Clients) -> None:
-        """Have a worker's clients get their responses from here, without a network."""
+        """Answer the requests of a worker's AWS clients from this object, without a network."""
         for client in (clients.s3, clients.sqs, clients.dynamodb, clients.stepfunctions):
             client.meta.events.register("before-send", self._answer)
 

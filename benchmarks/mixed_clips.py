@@ -13,7 +13,7 @@ _SQUARE = 24  # pixels
 
 
 def write_mixed_clips(folder: Path, count: int, seed: int) -> dict[str, float]:
-    """Write so many MP4 clips, and return the length in seconds of each by its name."""
+    """Write `count` MP4 clips, and return the length of each in seconds by its name."""
     folder.mkdir(parents=True)
     lengths = {f"{number:04}.mp4": clip.seconds for number, clip in enumerate(MIXED.clips(count, seed))}
     for number, (name, seconds) in enumerate(lengths.items()):

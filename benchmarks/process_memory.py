@@ -20,7 +20,7 @@ class PeakMemory:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Look at the processes once a second while a block runs."""
+        """Read the memory of the processes once a second while the context lasts."""
         over = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(over,), daemon=True)
         watcher.start()
@@ -56,7 +56,7 @@ def parts(home: str) -> Iterator[tuple[Path, str]]:
 
 
 def part_of(process: Path, home: str) -> str | None:
-    """Return the part of a cloud that a process is; None for a process of something else."""
+    """Return the name of the part of the cloud that a process belongs to; None if it belongs to none."""
     function = _FUNCTION.search(output := str((process / "fd" / "1").readlink()))
     if function is not None and output.startswith(home):
         return f"function {function['name']}"

@@ -120,7 +120,7 @@ def _raw(step: str, model: Path, clips: list[Path], workload: ReasonerWorkload, 
 def _questions(
     model: Path, clips: list[Path], workload: ReasonerWorkload, folder: Path, prefixes: list[str]
 ) -> list[list[dict[str, str]]]:
-    """Return for each pass and clip: system prompt, prompt, and where the frames lie."""
+    """Return the system prompt, the prompt and the path of the frames for each clip of each pass."""
     reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
     jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
     frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]

@@ -54,9 +54,9 @@ class ReasonerWorkload:
 
 
 def make_clips(folder: Path, count: int, scale: int) -> list[Path]:
-    """Return MP4 clips of four seconds, which are written unless they exist.
+    """Return the paths of MP4 clips of four seconds, and write those that do not exist.
 
-    All differ, so that no cache of an engine spares work.
+    All clips differ, so that an engine finds none in a cache.
     """
     folder.mkdir(parents=True, exist_ok=True)
     scenes = [draw_scene(index / (FPS * SECONDS - 1)) for index in range(FPS * SECONDS)]

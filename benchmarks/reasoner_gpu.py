@@ -134,7 +134,7 @@ class ReasonerSession:
         self.keep("kernels", {"clips": len(clips), "seconds": recorded["seconds"], **found})
 
     async def _pass(self, aws: InstantAws, clips: list[Path], prefix: str) -> dict[str, Any]:
-        """Send all clips at once, and return the figures of the pass."""
+        """Send all clips at once; return the rate, the tokens and the seconds of each phase."""
         done, reported = aws.deleted, len(aws.reported)
         jobs = [
             make_job(number, clip, self._workload, f"{prefix}{number // 256} ") for number, clip in enumerate(clips)
@@ -163,7 +163,7 @@ class ReasonerSession:
         self._plain = False
 
     def forced(self, prepare: Any, *arguments: Any, **options: Any) -> Any:
-        """Prepare a request as the worker does, with an answer of forced length."""
+        """Prepare a request as the worker does, but with an answer that ends only at its limit of tokens."""
         request = prepare(*arguments, **options)
         request.body["ignore_eos"] = True
         if self._plain:
@@ -172,7 +172,7 @@ class ReasonerSession:
 
 
 def make_plain(body: dict[str, Any]) -> None:
-    """Have vLLM cut and hash the clips of a request, as it does without our processor."""
+    """Change a request so that vLLM itself cuts its clips into patches and hashes them, without our processor."""
     body["media_io_kwargs"] = _PLAIN
     for part in body["messages"][1]["content"]:
         part.pop("uuid", None)
@@ -258,11 +258,13 @@ def _linked(clip: Path, at: Path) -> Path:
 
 @contextmanager
 def on_cores(cores: set[int]) -> Iterator[None]:
-    """Keep this process, its children and all their threads on some cores."""
+    """Restrict this process, its children and all their threads to some cores while the context lasts."""
     before = os.sched_getaffinity(0)
     _move(cores)
-    yield
-    _move(before)
+    try:
+        yield
+    finally:
+        _move(before)
 
 
 def _move(cores: set[int]) -> None:
@@ -307,7 +309,7 @@ def main() -> None:
     engine: Any = VllmEngine()
     engine.caches, engine.lossy = caches, options.lossy
     profiler = profiler_options(traces_in(options.work)) if options.kernels else []
-    with _changed(session, [*options.for_server, *profiler]):
+    with _changed_requests_and_servers(session, [*options.for_server, *profiler]):
         asyncio.run(session.run(engine, model, clips, large, options))
 
 
@@ -330,8 +332,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def _changed(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
-    """Start servers with more options, and force answers to their length."""
+def _changed_requests_and_servers(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
+    """While the context lasts, start servers with more options, and let each answer end only at its limit of tokens."""
     command, prepare = VllmPlan.command, chat_request.prepare_request
     with (
         mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *for_server]),

@@ -52,7 +52,7 @@ async def _measure(model: Path, clips: list[Path], workload: ReasonerWorkload) -
 
 
 async def _pass(aws: InstantAws, clips: list[Path], workload: ReasonerWorkload, prefix: str) -> dict[str, Any]:
-    """Send all clips at once, and return the figures of the pass."""
+    """Send all clips at once; return the seconds of the pass, its tokens, and the seconds of each phase."""
     print(f"worker: {prefix}", file=sys.stderr, flush=True)
     done, reported_before = aws.deleted, len(aws.reported)
     jobs = [make_job(number, clip, workload, prefix) for number, clip in enumerate(clips)]
@@ -75,7 +75,7 @@ def _medians(timings: list[dict[str, float]]) -> dict[str, float]:
 
 @dataclass
 class _Seen:
-    """Times of one request, in seconds since its file was available."""
+    """The times of one request, in seconds since its file was available, and the tokens of its answer."""
 
     first_token: float
     last_token: float
@@ -83,7 +83,7 @@ class _Seen:
 
 
 async def _level(engine: Any, clips: list[Path], workload: ReasonerWorkload, level: int) -> dict[str, float]:
-    """Keep a number of requests in flight: each is decoded, sent, and followed by the next."""
+    """Keep `level` requests in flight, each of which decodes its clip first; return their rate and latency."""
     count = max(_ROUNDS * level, 4)
     numbers = iter(range(count))
     seen: list[_Seen] = []
@@ -108,7 +108,7 @@ async def _level(engine: Any, clips: list[Path], workload: ReasonerWorkload, lev
 
 
 async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
-    """Do what `VllmEngine.run` does, with a streamed answer."""
+    """Ask about a clip as `VllmEngine.run` does, but with a streamed answer, and return the times of its tokens."""
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
@@ -129,7 +129,10 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
 
 
 def _forced_length() -> AbstractContextManager[Any]:
-    """Force answers to their token limit by changing the worker's requests on their way; it has no such option."""
+    """While the context lasts, change the worker's requests so that each answer ends only at its limit of tokens.
+
+    The worker itself has no option for this.
+    """
     real: Callable[..., chat_request.ChatRequest] = chat_request.prepare_request
 
     def prepare(*arguments: Any, **options: Any) -> chat_request.ChatRequest:

@@ -53,7 +53,7 @@ class RunTables:
 
 @dataclass
 class RunsApp:
-    """A deployed app with `items` files, of which every hundredth is none that can be read."""
+    """A deployed app with `items` files, of which every hundredth cannot be read as an image."""
 
     app: App
     items: int
@@ -67,18 +67,18 @@ class RunsApp:
     def prefix(self) -> str:
         return f"s3://{self.app.assets}/{FOLDER}"
 
-    def begin(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Type a command of runs, and return its process."""
+    def start_command(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start `cosmos-batch runs` with these arguments, and return its process."""
         command = [sys.executable, "-m", "cosmos_batch.cli", "runs", *arguments]
         return subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL)
 
-    def typed(self, *arguments: str) -> None:
-        """Type a command of runs, and wait for its end."""
-        status = self.begin(*arguments).wait()
+    def run_command(self, *arguments: str) -> None:
+        """Run `cosmos-batch runs` with these arguments. Raises AssertionError if it fails."""
+        status = self.start_command(*arguments).wait()
         assert status == 0, f"{arguments} ended with {status}"
 
-    def printed(self, *arguments: str) -> str:
-        """Type a command of runs, and return what it prints."""
+    def command_output(self, *arguments: str) -> str:
+        """Run `cosmos-batch runs` with these arguments, and return what it prints."""
         command = [sys.executable, "-m", "cosmos_batch.cli", "runs", *arguments]
         return subprocess.run(command, env=self.environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -123,7 +123,7 @@ class RunsApp:
         return [(float(at), job) for at, _, job in (line.partition(" ") for line in lines)]
 
     def upload(self, good: bytes) -> None:
-        """Put the files, and wait until the events of all of them were looked at."""
+        """Upload the files, and wait until the function `upload` has handled the events of all of them."""
 
         def put(number: int) -> None:
             is_bad = number % BAD_EVERY == BAD_EVERY - 1

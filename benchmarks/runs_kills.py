@@ -24,14 +24,14 @@ from tests.support.deployed_app import wait_for
 ITEMS = 10_000
 RUN = "killed"
 KILLS = {"command line": 2, "map": 2, "worker": 3, "function": 3}
-TYPED_SECONDS = 5.0  # the command line is killed within so many seconds
+TYPED_SECONDS = 5.0  # the longest time after which the command line is killed
 # A worker that was killed is noticed after the visibility timeout of its messages. The default is two minutes.
 WORKER = {"idleSeconds": 300, "visibilityTimeoutSeconds": 20, "heartbeatSeconds": 5}
 
 
 @dataclass
 class Killer:
-    """Kills parts of a run at moments that follow from the seed, and notes each."""
+    """Kills parts of a run at moments that are drawn from a seed, and records each kill in `killed`."""
 
     runs_app: RunsApp
     seed: int
@@ -44,13 +44,13 @@ class Killer:
     def start(self) -> None:
         """Start the run; kill the command that starts it some times before."""
         for _ in range(KILLS["command line"]):
-            command = self.runs_app.begin(*self.runs_app.start_arguments(RUN))
+            command = self.runs_app.start_command(*self.runs_app.start_arguments(RUN))
             seconds = self._random.uniform(0, TYPED_SECONDS)
             time.sleep(seconds)
             command.kill()
             self._note("command line", f"after {seconds:.1f} s, status {command.wait()}")
         if Runs(self.runs_app.app.table).get(RUN) is None:
-            self.runs_app.begin(*self.runs_app.start_arguments(RUN)).wait()
+            self.runs_app.start_command(*self.runs_app.start_arguments(RUN)).wait()
 
     def kill_while_it_runs(self) -> None:
         """Kill the other parts, each when a random number of items has ended."""
@@ -93,7 +93,7 @@ class Killer:
         self.runs_app.app.client("stepfunctions").stop_execution(executionArn=row.execution_arn, cause="killed")
         self.runs_app.wait_until_ended(RUN)
         self._note("map", "stopped, then resumed")
-        self.runs_app.typed("resume", RUN)
+        self.runs_app.run_command("resume", RUN)
 
     def _note(self, part: str, how: str) -> None:
         done = self.runs_app.done(RUN)
@@ -106,7 +106,7 @@ def _is_feeding(victim: str, part: str) -> bool:
 
 
 def measure(items: int, seed: int) -> list[Measurement]:
-    """Run over so many files under kills, once more without any, and return what was found."""
+    """Do a run over this number of files while parts of it are killed, then once more without kills; compare both."""
     with deployed(items, worker=WORKER) as runs_app:
         killer = Killer(runs_app, seed)
         began = time.monotonic()
@@ -117,7 +117,7 @@ def measure(items: int, seed: int) -> list[Measurement]:
         table, inferences = runs_app.table(RUN), runs_app.inferences()
         late = _after_commit(runs_app, inferences)
         again = f"{RUN}-again"
-        runs_app.typed(*runs_app.start_arguments(again))
+        runs_app.run_command(*runs_app.start_arguments(again))
         runs_app.wait_until_ended(again)
         repeated, more = runs_app.table(again), len(runs_app.inferences()) - len(inferences)
     once = len({job for _, job in inferences})
@@ -161,7 +161,7 @@ def _after_commit(runs_app: RunsApp, inferences: list[tuple[float, str]]) -> int
 
 
 def main() -> int:
-    """Kill, print and store."""
+    """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
     parser = argparse.ArgumentParser(description="Kill parts of a run at random moments.")
     parser.add_argument("items", type=int, nargs="?", default=ITEMS)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))

@@ -106,12 +106,12 @@ def _question(runs_app: RunsApp, name: str) -> list[str]:
 
 
 def _plan(runs_app: RunsApp, name: str) -> RunEstimate:
-    return RunEstimate.model_validate_json(runs_app.printed("plan", *_question(runs_app, name), "--json"))
+    return RunEstimate.model_validate_json(runs_app.command_output("plan", *_question(runs_app, name), "--json"))
 
 
 def _run(runs_app: RunsApp, name: str) -> RunSummary:
-    """Run over the clips of a folder, and wait until its worker has left."""
-    runs_app.typed("start", *_question(runs_app, name), "--name", name, "--yes")
+    """Do a run over the clips of a folder, and wait until its worker has left."""
+    runs_app.run_command("start", *_question(runs_app, name), "--name", name, "--yes")
     runs_app.wait_until_ended(name)
     summary = runs_app.objects(name).summary()
     assert summary is not None and summary.state == "SUCCEEDED", summary
@@ -129,7 +129,7 @@ def _items(runs_app: RunsApp, name: str, lengths: Mapping[str, float]) -> list[l
 
 
 def main() -> int:
-    """Measure, print and store."""
+    """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
     clips, other_clips = (int(text) for text in sys.argv[1:] or (CLIPS, OTHER_CLIPS))
     results = measured(lambda: measure(clips, other_clips))
     results.keep(RESULT if clips == CLIPS else f"{RESULT}-{clips}")

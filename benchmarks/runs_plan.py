@@ -26,7 +26,7 @@ ACCOUNT = "123456789012"
 
 
 def measure(keys: int = KEYS) -> list[Measurement]:
-    """Plan a run over so many clips of four seconds, and write it."""
+    """Plan a run over `keys` clips of four seconds, and write its shards."""
     with _cloud(keys) as deployment:
         began, cpu_began = time.monotonic(), time.process_time()
         planned = plan_run(deployment, RunSpec([f"s3://{CLIPS}/day/"], RunRequest(id="run", pipelines=[PIPELINE])))

@@ -51,7 +51,7 @@ NEARLY_ALL = 0.95  # the share of the most workers from which on the run is in i
 
 @dataclass(eq=False)
 class SpotWorker(SimulatedWorker):
-    """A worker that may be lost. Of the ends that were foreseen for it, only those of the last version happen."""
+    """A worker that may be lost. `version` changes with its jobs, and events of earlier versions are ignored."""
 
     version: int = 0
     gone: bool = False
@@ -231,7 +231,7 @@ class RunSimulation:
             self._schedule(worker)
 
     def _touch(self, worker: SpotWorker) -> None:
-        """Let a worker's jobs advance to the present, and account for the time."""
+        """Advance a worker's jobs to the present, and add the time to what all workers have used."""
         seconds, use = self.now - worker.touched_at, self.outcome.whole
         use.ready += seconds
         use.idle += 0.0 if worker.marks else seconds
@@ -334,7 +334,7 @@ class RunSimulation:
             self._noted.append((ready, TimeUse(**vars(self.outcome.whole))))
 
     def _steady(self) -> TimeUse:
-        """Return the use from the first minute with nearly all workers to the last one with items to hand out."""
+        """Return the workers' use of time between the first and the last minute in which nearly all of them run."""
         most = max(ready for ready, _ in self._noted)
         uses = [use for ready, use in self._noted if ready >= NEARLY_ALL * most]
         return uses[-1].since(uses[0])
@@ -347,7 +347,7 @@ class RunSimulation:
 
 
 def compute(max_workers: int) -> DeployedCompute:
-    """Return the pipeline with so many workers of one L40S each."""
+    """Return a pipeline with at most `max_workers` workers of one L40S each."""
     return DeployedCompute(
         id=PIPELINE,
         queue_url=QUEUE.queue_url,

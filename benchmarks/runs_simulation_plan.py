@@ -19,7 +19,7 @@ ANSWER_TOKENS = 256
 
 @dataclass(frozen=True)
 class Planned:
-    """Hours and dollars of GPUs that a plan says, with the most workers."""
+    """The hours and the dollars that a plan expects of a run with the most workers."""
 
     hours: float
     dollars: float

@@ -43,7 +43,7 @@ _TRANSITIONS_PER_SHARD = 3
 
 
 def peaks(outcome: RunOutcome) -> dict[str, float]:
-    """Return what is compared with each of `LIMITS`."""
+    """Return the peaks of a run, by the names of `LIMITS` with which they are compared."""
     ends = outcome.peak_ends_per_second
     fed = outcome.peak_fed_per_second
     return {
@@ -60,7 +60,7 @@ def peaks(outcome: RunOutcome) -> dict[str, float]:
 
 
 def row_of(outcome: RunOutcome, seconds_per_unit: float) -> dict[str, Any]:
-    """Return what is kept of a simulated run and of its plan."""
+    """Return the row that is stored for a simulated run and its plan."""
     planned, hours_off, dollars_off = compare(outcome, seconds_per_unit)
     kept = {name: value for name, value in asdict(outcome).items() if name != "workers"}
     return {
@@ -75,18 +75,18 @@ def row_of(outcome: RunOutcome, seconds_per_unit: float) -> dict[str, Any]:
 
 
 def simulate(workers: int, seconds_per_unit: float) -> tuple[RunOutcome, dict[str, Any]]:
-    """Simulate a run with so many workers; return it, and what is kept of it."""
+    """Simulate a run with this number of workers; return its outcome, and the row that is stored for it."""
     outcome = RunSimulation(ITEMS, workers).run()
     return outcome, row_of(outcome, seconds_per_unit)
 
 
 def vary(name: str) -> dict[str, Any]:
-    """Simulate the largest run with other times; return what is kept of it."""
+    """Simulate the largest run with other times, and return the row that is stored for it."""
     return varied_row(name, RunSimulation(ITEMS, max(WORKERS), times=VARIED[name]).run())
 
 
 def varied_row(name: str, outcome: RunOutcome) -> dict[str, Any]:
-    """Return what is kept of a run with other times."""
+    """Return the row that is stored for a run with other times."""
     return {
         "name": name,
         "finished_at": outcome.finished_at,
@@ -104,7 +104,7 @@ def thinned(outcome: RunOutcome) -> RunOutcome:
 
 
 def main() -> int:
-    """Simulate, print, store and plot."""
+    """Simulate the runs, print and store their results, and plot their workers."""
     pace = pace_of_another_run()
     with ProcessPoolExecutor(PROCESSES) as pool:
         simulated = list(pool.map(simulate, WORKERS, [pace] * len(WORKERS)))

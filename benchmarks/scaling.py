@@ -211,7 +211,7 @@ def patterns(scale: float = 1.0) -> list[Pattern]:
 
 
 def main() -> int:
-    """Simulate, print, store and plot."""
+    """Simulate all patterns, print and store the outcomes, and plot the workers."""
     outcomes = [Simulation(pattern).run() for pattern in patterns()]
     for one in outcomes:
         print(

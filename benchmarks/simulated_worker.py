@@ -70,12 +70,12 @@ class SimulatedWorker:
         return len(self.marks) < self.engine.places
 
     def take(self, job: int, units: float, weight: float) -> None:
-        """Begin a job that takes so many units of the engine's work; `weight` is what the planning knows of it."""
+        """Begin a job that takes `units` of the engine's work, and for which the plan assumes `weight`."""
         heapq.heappush(self.marks, (self.advanced + units, job, weight))
         self.pace.began(job)
 
     def advance(self, now: float) -> float:
-        """Let the jobs in hand advance until now, and return by how many units each has."""
+        """Advance the jobs in hand to the present, and return by how many units each has advanced."""
         seconds, self.touched_at = now - self.touched_at, now
         units = seconds * self.engine.rate(len(self.marks)) if self.marks else 0.0
         self.advanced += units
@@ -119,7 +119,7 @@ def with_first_pace(row: PipelineRow, compute: DeployedCompute) -> PipelineRow:
 def missing_workers(
     compute: DeployedCompute, row: PipelineRow, backlog: int, workers: Sequence[SimulatedWorker], now: float
 ) -> int:
-    """Return how many more workers one look of `scale` starts for so many jobs."""
+    """Return how many more workers one invocation of `scale` starts for a backlog of jobs."""
     wanted = wanted_by_pipeline(compute, row, backlog, len(workers), ScalingSettings().target_drain_seconds)
     serving = sum(worker.served > 0 for worker in workers)
     missing = workers_to_start(wanted, len(workers), serving, row, START + timedelta(seconds=now))
