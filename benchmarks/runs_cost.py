@@ -96,7 +96,7 @@ def _per_million_files(counted: Mapping[str, Any]) -> dict[str, tuple[float, flo
 
 
 def measure(files: int = FILES) -> list[Measurement]:
-    """Count the calls of AWS for this number of files, each of which starts an execution of its own."""
+    """Count the calls to AWS for this number of files, each of which starts an execution of its own."""
     with deployed(0) as runs_app:
         _answer_files(runs_app, "warm", 2)
         before = Bill.read(runs_app.app)

@@ -1,6 +1,6 @@
 """Benchmark of a run of 10,000 files on the local cloud with an engine that answers at once; 1 % of the files are bad.
 
-It measures items per second, the first line of results, the peak memory of each part, and counts every call of AWS.
+It measures items per second, the first line of results, the peak memory of each part, and counts every call to AWS.
 Usage: `python -m benchmarks.runs_items [ITEMS]`.
 """
 

@@ -19,7 +19,7 @@ UNTAGGED = ["AWS::Batch::ComputeEnvironment"]
 
 
 def synthesize(config: Config, outdir: Path, config_file: Path | None = None) -> Path:
-    """Write the templates and assets of the app to `outdir`, and return it. No call of AWS is made.
+    """Write the templates and assets of the app to `outdir`, and return it. No call to AWS is made.
 
     If `config_file` is given and has a Hugging Face token, the deployment writes that token into the deployed secret.
     It reads the token from that file at that time, so the assembly does not contain it.

@@ -173,14 +173,14 @@ def _scores(data: Any) -> list[float]:
 
 
 def read_document(path: Path) -> Document | None:
-    """Return the document in a file, or None if it is none. Raises OSError where it cannot be read."""
+    """Return the document in a file, or None if the file holds no document. Raises OSError where it cannot be read."""
     with path.open("rb") as file:
         text = file.read(SIZE_LIMIT + 1)
     return parse_document(text) if len(text) <= SIZE_LIMIT else None
 
 
 def parse_document(text: bytes) -> Document | None:
-    """Return the document in a JSON text, or None if it is none."""
+    """Parse a JSON text, and return the document in it; None if it holds no document."""
     try:
         content = from_json(text, allow_inf_nan=False)
     except ValueError:

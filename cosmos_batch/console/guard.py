@@ -66,7 +66,7 @@ class Session:
 
 
 class Guard:
-    """Refuses requests that do not come from the console's own page, and adds the headers of security."""
+    """Refuses requests that do not come from the console's own page, and adds security headers to each response."""
 
     def __init__(self, app: ASGIApp, session: Session) -> None:
         self._app = app

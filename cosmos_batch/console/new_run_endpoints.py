@@ -15,7 +15,7 @@ from cosmos_batch.console.run_records import NoContent
 
 
 class NewRunEndpoints:
-    """The endpoints. Those without `async` run in threads."""
+    """Answers the requests for planning and starting a run. Methods without `async` run in threads."""
 
     def __init__(self, console: Console, backend: RunBackend) -> None:
         self._console = console

@@ -18,7 +18,7 @@ _RUNS = 50
 
 
 class RunEndpoints:
-    """The endpoints. Those without `async` run in threads."""
+    """Answers the requests about runs. Methods without `async` run in threads."""
 
     def __init__(self, console: Console, backend: RunBackend) -> None:
         self._console = console

@@ -99,7 +99,7 @@ class Scan:
         return True
 
     def _wait_for_a_page(self) -> None:
-        """Wait while no page looks at the collection, so that nothing is asked of S3 for nobody."""
+        """Wait while no page shows the collection, so that S3 is not called in vain."""
         while True:
             self._polled.clear()  # before both conditions are checked: what happens meanwhile sets it again
             if self._stopped.is_set() or time.monotonic() <= self._polled_at + _POLLED_SECONDS:

@@ -54,9 +54,9 @@ class Scope:
 
 
 def _files(folder: Path | str, inner: str, depth: int) -> Iterator[str]:
-    """Yield the paths of the files of a folder, and of `depth` levels of folders in it, each after `inner`.
+    """Yield the path of each file in a folder and in `depth` levels of folders below it.
 
-    A folder that cannot be read has none.
+    `inner` is the folder's path below the root, with which each path begins. A folder that cannot be read is skipped.
     """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

@@ -30,7 +30,7 @@ _TYPES_KEPT = 10_000  # content types of media files
 
 
 class ViewEndpoints:
-    """The endpoints. Those without `async` run in threads."""
+    """Answers the requests about a view. Methods without `async` run in threads."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

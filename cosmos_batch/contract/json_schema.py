@@ -38,7 +38,7 @@ def checked_schema(schema: Schema) -> Schema:
     if _depth(schema) > DEPTH_LIMIT:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep")
     _refuse_size(_size(schema))
-    resolved: Schema = _Writer(schema).write(schema, ())
+    resolved: Schema = _ReferenceResolver(schema).resolve(schema, ())
     if _depth(resolved) > DEPTH_LIMIT:
         raise ValueError(f"is nested more than {DEPTH_LIMIT} levels deep with its references written out")
     _refuse_size(_size(resolved))
@@ -100,21 +100,24 @@ def _refuse_no_keyword(schema: Schema) -> None:
         )
 
 
-class _Writer:
-    """Resolves references, so that the time of later checks is bounded by the size of the schema."""
+class _ReferenceResolver:
+    """Replaces each `$ref` of a schema by the part that it refers to.
+
+    Later checks then take no longer than the size of the schema allows, which is limited here.
+    """
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._left = SCHEMA_LIMIT  # parts of the schema, each of which has at least one byte
         self._counts_left = COUNT_LIMIT
 
-    def write(self, part: Any, within: tuple[str, ...]) -> Any:
+    def resolve(self, part: Any, within: tuple[str, ...]) -> Any:
         """Return a part of the schema without references; `within` are the references that led to it."""
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"has more than {SCHEMA_LIMIT:,} bytes with its references written out")
         if isinstance(part, list):
-            return [self.write(item, within) for item in part]
+            return [self.resolve(item, within) for item in part]
         if not isinstance(part, dict):
             return part
         for keyword in REFUSED:
@@ -131,8 +134,8 @@ class _Writer:
             self._count(name, value)
             return value
         if name == _BY_NAME and isinstance(value, dict):
-            return {key: self.write(one, within) for key, one in value.items()}
-        return self.write(value, within)
+            return {key: self.resolve(one, within) for key, one in value.items()}
+        return self.resolve(value, within)
 
     def _count(self, name: str, value: Any) -> None:
         """Raise ValueError if a number is larger than any answer needs."""
@@ -151,9 +154,9 @@ class _Writer:
             raise ValueError(f"$ref {reference!r} does not refer to a part of the schema; use '#/$defs/name'")
         if reference in within:
             raise ValueError(f"$ref {reference!r} refers to itself")
-        target = self.write(self._find(reference), (*within, reference))
+        target = self.resolve(self._find(reference), (*within, reference))
         beside = {name: value for name, value in part.items() if name != "$ref"}
-        written: Schema = self.write(beside, within)
+        written: Schema = self.resolve(beside, within)
         return {**written, "allOf": [*written.get("allOf", []), target]} if written else target
 
     def _find(self, reference: str) -> Any:

@@ -57,7 +57,7 @@ class RunKeys:
         return f"{self.prefix}planned/{execution}/{shard}.jsonl"
 
     def folder(self, folder: str) -> str:
-        """Return the prefix of `RESULTS` or of `ERRORS`."""
+        """Return the key prefix of the run's results or errors; `folder` is `RESULTS` or `ERRORS`."""
         return f"{self.prefix}{folder}/"
 
     def lines(self, folder: str, shard: str) -> str:

@@ -34,7 +34,10 @@ class PixelBudget:
     multiple: int
 
     def within(self, tokens: int, pixels_per_token: int) -> "PixelBudget":
-        """Return this budget, limited to what `tokens` of the context can hold by NVIDIA's rule."""
+        """Return this budget, limited to the pixels that fit into `tokens` tokens of the context.
+
+        By NVIDIA's rule, media fill at most `MEDIA_SHARE` of these tokens.
+        """
         total = min(self.total, int(tokens * pixels_per_token * MEDIA_SHARE))
         return PixelBudget(total, min(self.per_frame, total), self.multiple)
 

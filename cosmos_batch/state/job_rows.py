@@ -60,15 +60,15 @@ class JobEnd(TableRow):
 
     @property
     def items(self) -> int:
-        """Return of how many items this is the end, or will be."""
+        """Return how many items of runs end with this job, or have taken its end as their own."""
         return len(self.watchers) + len(self.reused_by)
 
     def is_full_for(self, watcher: Watcher, most: int) -> bool:
-        """Return whether another item cannot have this end, because so many have it already."""
+        """Return whether the end is shared by `most` items already, and `watcher` is none of them."""
         return self.items >= most and not self.concerns(watcher)
 
     def concerns(self, watcher: Watcher) -> bool:
-        """Return whether this is the end of the item, or will be."""
+        """Return whether an item ends with this job, or has taken its end as its own."""
         return watcher.text in self.watchers or watcher.text in self.reused_by
 
     def stored(self) -> dict[str, Any]:

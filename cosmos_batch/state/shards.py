@@ -223,7 +223,7 @@ class Shards:
         return True
 
     def settled(self, run: str, shard: str, dollars: float) -> None:
-        """Note how many dollars of the run's sum are a shard's."""
+        """Note how many dollars of a shard have been added to its run's sum."""
         self._update(run, shard, "SET #settledDollars = :dollars", {"dollars": dollars}, "attribute_exists(pk)")
 
     def looked_at(self, run: str, shard: str) -> None:

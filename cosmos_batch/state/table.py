@@ -122,7 +122,7 @@ def now() -> str:
 
 
 def expires_at(keep_seconds: int = KEEP_SECONDS) -> int:
-    """Return the TTL attribute, in seconds since 1970, of a row that is written now."""
+    """Return the value of the TTL attribute, in seconds since 1970, for a row that is written now."""
     return int(time.time()) + keep_seconds
 
 

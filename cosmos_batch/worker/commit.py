@@ -136,7 +136,7 @@ class Committer:
         return self.jobs.finish(row.job_id, result.error, written_at) or row
 
     def _publish(self, job: Job, winner: str, result: Result) -> str | None:
-        """Write the winner's files to their final keys and return the time; None for an error, which has no files."""
+        """Copy the winning attempt's files to their final keys, and return the time; None for an error."""
         if result.error is not None:
             return None
         for number, output in reversed(list(enumerate(result.outputs))):  # the document is the last to appear

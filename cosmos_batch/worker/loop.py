@@ -31,7 +31,7 @@ class WorkerLoop:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.boot_seconds = 0.0  # the time from the start of its process to its first call of AWS
+        self.boot_seconds = 0.0  # the time from the start of its process to its first call to AWS
         self._workers = runner.workers
         self._name = runner.environment.aws_batch_job_id
         self._settings = runner.environment.worker
@@ -149,7 +149,7 @@ class WorkerLoop:
             await asyncio.wait_for(self._wake.wait(), seconds)
 
     async def _wait_for_server(self) -> None:
-        """Take no job while the remote server is unavailable. If that lasts, the worker leaves as one without work."""
+        """Take no job while the remote server is unavailable. If that lasts, the worker leaves as if it had no work."""
         outage = self.runner.endings.outage
         if seconds := outage.seconds_until_probe:
             await self._wait_for_change(min(seconds, POLL_SECONDS))
@@ -157,7 +157,7 @@ class WorkerLoop:
             await outage.probe()
 
     async def _wait_for_aws(self) -> None:
-        """Take no job while AWS is unavailable. If that lasts, the worker leaves as one without work."""
+        """Take no job while AWS is unavailable. If that lasts, the worker leaves as if it had no work."""
         if seconds := self._aws_outage.seconds_until_probe:
             await self._wait_for_change(min(seconds, POLL_SECONDS))
         else:
@@ -201,7 +201,7 @@ class WorkerLoop:
         return len(messages)
 
     async def _accept(self, message: dict[str, str]) -> None:
-        """Start the job of a message. Give the message back if its schema is newer than this code or the worker stops.
+        """Start the job of a message, or give it back if its schema is newer than this code or the worker stops.
 
         A message that cannot be read is deleted, and its caller is told.
         """
@@ -236,7 +236,7 @@ class WorkerLoop:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[AttemptEnd]") -> None:
-        """Note how an attempt ended: for the pace, for the time without work, and whether the worker can go on."""
+        """Account for an attempt's end: in the pace, in the time without work, and as a reason to end the worker."""
         attempt = self._attempts.pop(task)
         end = None if task.cancelled() or task.exception() is not None else task.result()
         answered, paused = end is AttemptEnd.ANSWERED, end is AttemptEnd.PAUSED

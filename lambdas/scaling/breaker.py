@@ -11,17 +11,17 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
 
-# A wave of crashes with several jobs in flight costs little, for each of these jobs runs alone next. It counts a third
-# of a failure.
+# Waves of crashes with several jobs in flight that weigh as much as one failure. A single wave costs little, because
+# each of these jobs runs alone next.
 SHARED_CRASHES_PER_FAILURE = 3
 
 # Keys of `PipelineRow.counted_at` beside the causes: crashes with jobs in the engine, and the first of them that was a
 # kill, which may have come from outside.
 _CRASHED, _KILLED_AT_WORK = "crashed", "killedAtWork"
 
-# How many times workers that are killed from outside while they start are replaced at once. After that a pause is set:
-# whatever kills each of them (the kernel's out-of-memory killer, for instance) would kill the next one too, and each
-# start costs money.
+# How many waves of workers that are killed from outside while they start are replaced at once. Later ones are replaced
+# after a pause: what killed them all (the kernel's out-of-memory killer, for instance) would kill the next workers too,
+# and each start costs money.
 KILLS_REPLACED_AT_ONCE = 5
 
 
@@ -219,8 +219,8 @@ def _after_shared_crash(
 ) -> PipelineRow:
     """Count a wave of crashes with several jobs in flight, which is no failure by itself.
 
-    `SHARED_CRASHES_PER_FAILURE` of them for each failure that the breaker allows open it too: where new jobs keep
-    coming, jobs may never get to run alone.
+    The breaker opens only when there are more of them than `SHARED_CRASHES_PER_FAILURE` times `breaker_failures`. It
+    has to open then, because jobs may never get to run alone while new ones keep coming.
     """
     breaker = breaker.model_copy(update={"company_deaths": breaker.company_deaths + 1})
     if breaker.company_deaths <= settings.breaker_failures * SHARED_CRASHES_PER_FAILURE:

@@ -14,7 +14,7 @@ from lambdas.scaling.batch_reasons import WorkerEnd, end_by_batch
 from lambdas.scaling.breaker import FailedWorker
 
 DESCRIBED_AT_ONCE = 100  # jobs in one call of DescribeJobs
-OUTDATED = "Another deployment has taken its place."  # TerminateJob's reason, for people
+OUTDATED = "Another deployment has taken its place."  # the reason that TerminateJob shows to people
 # If Batch does not know a worker's job, the worker has ended once its row is this old. Batch forgets a job a week or
 # more after its end, and knows a new one at once; a row that nobody has updated for 15 minutes is stale.
 FORGOTTEN_AFTER = timedelta(minutes=15)
@@ -132,15 +132,15 @@ class Fleet:
 
     @property
     def has_started(self) -> bool:
-        """Return whether one of the workers that take jobs, or will, has an instance: its process has started.
+        """Return whether the process of a live worker has started, which shows that Batch found an instance for it.
 
-        One that drains has had its instance since before, which says nothing about the next one's.
+        A draining worker does not count: its instance, found earlier, says nothing about the present capacity.
         """
         return any(worker.row.state != "SUBMITTED" for worker in self.live)
 
     @property
     def _uncounted_of_deployment(self) -> list[FleetWorker]:
-        """Return the uncounted workers of this deployment: how earlier ones ended says nothing about it."""
+        """Return the uncounted workers of this deployment. How workers of earlier ones ended says nothing about it."""
         current = (None, self._pipeline.job_definition)
         return [worker for worker in self.uncounted if worker.job_definition in current]
 
@@ -163,9 +163,9 @@ class Fleet:
                 self._workers.ended(worker.row.worker, error, cause=cause)
 
     def is_outdated(self, worker: FleetWorker) -> bool:
-        """Return whether its job definition is not the deployed one, or a commit that it has loaded not the recorded.
+        """Return whether a worker has another job definition than the deployed one, or has loaded another commit.
 
-        Those are the commits of its model and of its guardrails' models.
+        The commits that it has loaded, of its model and of its guardrails' models, are compared with the recorded ones.
         """
         if worker.job_definition not in (None, self._pipeline.job_definition):
             return True

@@ -20,7 +20,8 @@ def unfed_jobs(table: Table, pipeline: DeployedCompute) -> int:
 def jobs_to_come(run: RunRow, fed: FedItems, job_dollars: float) -> int:
     """Return about how many jobs a run in progress has yet to send to one pipeline.
 
-    They are as many of its unfed items as needed a job so far, and no more than its budget has room for.
+    Not every item needs a job of its own, so the share of fed items that did is applied to those that are not fed yet.
+    The result is limited to what the run's budget can still pay.
     """
     unfed_items = max(0, run.items // len(run.pipelines) - fed.items)  # each pipeline gets all inputs
     jobs = unfed_items * fed.needed_share

@@ -16,7 +16,7 @@ from lambdas.log import log
 
 @dataclass(frozen=True)
 class VCpuShare:
-    """The numbers of workers that a pipeline runs and wants, and of vCPUs that each of them takes."""
+    """A pipeline's claim on the total: its priority, the workers that it runs and wants, and the vCPUs of each."""
 
     priority: int
     vcpus: int
@@ -39,8 +39,8 @@ def workers_within_total(
 ) -> int | None:
     """Return how many more workers a pipeline may start within the total; None where no total is configured.
 
-    If that is fewer than it wants, workers of pipelines of lower priority are asked to leave; a later look finds the
-    room that they have left.
+    If that is fewer than it wants, workers of pipelines with lower priority are asked to leave. A later invocation can
+    use the vCPUs that they have freed.
     """
     total = environment.scaling.max_total_vcpus
     if total is None:

@@ -13,8 +13,8 @@ FIRST_COLD_START_SECONDS = 600.0
 # number fit into the two minutes of `scale`. The next invocation, at most a minute later, starts more: 400 workers are
 # submitted within five minutes.
 STARTS_AT_ONCE = 80
-SURPLUS_STANDS = timedelta(minutes=3)  # SQS's counts lag a minute behind
-OUTAGE_STANDS = timedelta(hours=1)  # how long the outage for which a worker has left counts after its jobs were due
+SURPLUS_DURATION = timedelta(minutes=3)  # longer than the minute by which SQS's counts lag behind
+OUTAGE_COUNTS_FOR = timedelta(hours=1)  # after the jobs that wait for a server were to be tried again
 
 
 def wanted_by_pipeline(
@@ -72,11 +72,11 @@ def wanted_in_outage(wanted: int, live: int, server_answers: bool, paused_until:
 
     None is added before then. After it, one worker finds out whether the server is back, and the others follow once
     the server has answered a live worker (`server_answers`); jobs that need no server say nothing about it. If no
-    other worker leaves for the outage, they follow after `OUTAGE_STANDS`: perhaps no job needs the server any more.
+    other worker leaves for the outage, they follow after `OUTAGE_COUNTS_FOR`: perhaps no job needs the server any more.
     """
     if now < paused_until:
         return min(wanted, live)
-    return wanted if server_answers or now - paused_until >= OUTAGE_STANDS else min(wanted, max(1, live))
+    return wanted if server_answers or now - paused_until >= OUTAGE_COUNTS_FOR else min(wanted, max(1, live))
 
 
 def totals_of(row: PipelineRow) -> dict[str, float]:
@@ -85,10 +85,10 @@ def totals_of(row: PipelineRow) -> dict[str, float]:
 
 
 def surplus_has_lasted(row: PipelineRow, now: datetime) -> bool:
-    """Return whether the totals have been above 0 and unchanged for `SURPLUS_STANDS` while the queue was empty."""
+    """Return whether the totals have been above 0 and unchanged for `SURPLUS_DURATION` while the queue was empty."""
     if row.surplus_since is None or row.surplus != totals_of(row):
         return False
-    return now - datetime.fromisoformat(row.surplus_since) >= SURPLUS_STANDS
+    return now - datetime.fromisoformat(row.surplus_since) >= SURPLUS_DURATION
 
 
 def workers_to_retire(aging: int, ready: int, wanted: int, room: int) -> int:

@@ -8,7 +8,7 @@ GROUPED = 2  # the schemaVersion of metadata that is grouped by asset and file; 
 
 
 class RunMetadata:
-    """The metadata that users gave to assets and files. In the shape of 2.5, all files of a run have the same."""
+    """The metadata that users gave to assets and files. VAMS 2.5 sends one set of it for all files of a run."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._is_grouped = document.get("schemaVersion") == GROUPED

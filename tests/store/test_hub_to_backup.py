@@ -71,7 +71,7 @@ def test_only_a_new_commit_is_copied_again(
 
 
 @pytest.mark.parametrize("place", ["environment", "login"])
-def test_the_token_is_that_of_the_person(
+def test_a_model_is_downloaded_with_the_hugging_face_token_of_the_person(
     hub: Hub, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.tokens = {"hf_another"}

@@ -58,10 +58,10 @@ def kept_here() -> Kept:
 
 
 def find_with_kept() -> tuple[Deployment | None, Kept | None]:
-    """Return the deployment that the shell points at, and what was kept where that is a local cloud.
+    """Return the deployment that the shell points at, and what stopped local clouds have left on this machine.
 
-    Where no cloud answers and something is kept, there is no deployment. Raises what `deployments.find` raises
-    otherwise.
+    The second is None if the deployment is on AWS. The first is None if no cloud answers but a stopped local cloud has
+    left something. If there is neither, this raises what `deployments.find` raises.
     """
     from botocore.exceptions import BotoCoreError
 

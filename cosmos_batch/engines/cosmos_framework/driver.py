@@ -40,7 +40,7 @@ def main() -> None:
 
 
 class Framework:
-    """A `GroupModel`."""
+    """A `GroupModel` on NVIDIA's Cosmos Framework."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from cosmos_framework.inference.args import OmniSetupOverrides

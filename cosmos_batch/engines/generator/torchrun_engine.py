@@ -55,7 +55,7 @@ class TorchrunGenerator(ABC):
 
     @property
     def startup_logs(self) -> list[str]:
-        """Log lines of the group's last start."""
+        """Return the log lines of the group's last start."""
         return [] if self._served is None else self._served.startup_logs
 
     @abstractmethod

@@ -34,7 +34,7 @@ Body = dict[str, Any]
 
 
 class GroupModel(Protocol):
-    """A loaded model."""
+    """A model that a torchrun group has loaded: what `serve` calls in each process of the group."""
 
     steps: int
     """How many steps it made. The worker's watchdog sees by it that the group makes progress."""

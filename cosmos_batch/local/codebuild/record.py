@@ -22,7 +22,7 @@ class PhaseError(RuntimeError):
 
 
 class PhaseRecord:
-    """A phase of a build that has begun, and its end."""
+    """The record of one phase of a build: when it began and, once it has ended, how."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -37,13 +37,13 @@ class Workload:
     Attributes
     ----------
     megapixels
-        Of all frames together, plus a share for each control video.
+        Megapixels of all frames together, plus a share for each control video.
     guided
         Whether each step also runs the model for the negative prompt.
     guardrails
         Whether the worker has loaded guardrails.
     tokens
-        Of all prompts.
+        Tokens of all prompts together.
     """
 
     megapixels: float
@@ -55,7 +55,7 @@ class Workload:
     def largest(cls, modes: Sequence[Mode], resolution: Resolution, guardrails: bool, distilled: bool = False) -> Self:
         """Return the largest workload that a pipeline with these modes admits, with videos up to a resolution.
 
-        A distilled model has no guidance.
+        A distilled model needs less memory, because it never runs for the negative prompt (guidance).
         """
         tiers = VIDEO_RESOLUTIONS[: VIDEO_RESOLUTIONS.index(resolution) + 1] if resolution in VIDEO_RESOLUTIONS else ()
         areas = {tier: max(size.area for size in SIZES[tier].values()) for tier in SIZES}

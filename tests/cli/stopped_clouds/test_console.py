@@ -97,7 +97,7 @@ def test_the_commands_open_kept_runs(stopped: Cloud, monkeypatch: pytest.MonkeyP
     assert shown == [home]
 
 
-def test_a_kept_run_is_written_as_static_files(stopped: Cloud, tmp_path: Path) -> None:
+def test_a_run_of_a_stopped_cloud_can_be_exported_as_static_files(stopped: Cloud, tmp_path: Path) -> None:
     assert main(["view", "monday", "--export", str(tmp_path / "page"), "--media"]) == 0
     written = {str(path.relative_to(tmp_path / "page")) for path in (tmp_path / "page" / "media").rglob("*.*")}
     assert written == {"media/1/0-poster.jpg", "media/1/0.mp4"}

@@ -130,7 +130,7 @@ def test_reasoning_is_requested_once(prompt: str, reasoning: bool | None, reason
     assert question.parameters.temperature == (0.6 if reasons else 0.7)
 
 
-def test_a_system_prompt_that_asks_to_think_counts_too() -> None:
+def test_a_system_prompt_can_request_reasoning() -> None:
     question = planned(prompt="What?", systemPrompt="Answer as <think>reasoning</think> answer")
     assert question.parameters.reasoning is True and question.prompt == "What?"
 

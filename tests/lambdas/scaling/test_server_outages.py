@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cosmos_batch.state import Waiting, Workers
-from lambdas.scaling.worker_count import OUTAGE_STANDS
+from lambdas.scaling.worker_count import OUTAGE_COUNTS_FOR
 from tests.lambdas.cloud import DEFINITION, SMALL, Cloud
 from tests.lambdas.scaling.pipeline_steps import PLANNED, SWEEP, enqueue, nudge
 
@@ -78,7 +78,7 @@ def test_an_outage_that_no_other_worker_has_left_for_is_over_after_an_hour(cloud
     """The jobs that waited for the server may have been cancelled, and others need their workers."""
     workers.submitted("job-first", DEFINITION)
     cloud.batch.jobs["job-first"] = {"jobId": "job-first", "jobDefinition": DEFINITION}
-    leave(workers, cloud, "job-first", wait(-OUTAGE_STANDS.total_seconds()), completed=5)
+    leave(workers, cloud, "job-first", wait(-OUTAGE_COUNTS_FOR.total_seconds()), completed=5)
     nudge(SWEEP)
     assert len(cloud.batch.submitted) == 4
 

@@ -344,7 +344,7 @@ AFTER_A_RUN = {"GetItem": 6, "Query": 2, "UpdateItem": 3, "PutObject": 1, "Delet
 
 @contextmanager
 def counted_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Count the calls of AWS, without the answers to tokens, which `Workflow.answers` counts, and without events."""
+    """Count the calls to AWS, without the answers to tokens, which `Workflow.answers` counts, and without events."""
     calls: Counter[str] = Counter()
     make = BaseClient._make_api_call  # type: ignore[attr-defined]
 

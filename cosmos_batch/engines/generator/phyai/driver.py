@@ -32,7 +32,7 @@ def main() -> None:
 
 
 class PhyAI:
-    """A `GroupModel`."""
+    """A `GroupModel` on PhyAI."""
 
     def __init__(self, checkpoint: str, tp: int, cfg: int) -> None:
         from phyai.engine import Engine

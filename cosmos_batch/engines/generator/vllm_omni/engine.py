@@ -86,7 +86,7 @@ class VllmOmniEngine:
 
     @property
     def startup_logs(self) -> list[str]:
-        """Log lines of the server's last start."""
+        """Return the log lines of the server's last start."""
         return self._served.startup_logs
 
     @property

@@ -59,7 +59,7 @@ class OmniJob:
 
     @property
     def journal(self) -> TimedJournal:
-        """Log lines and timings of this job."""
+        """Return the log lines and timings of this job."""
         return self._journal
 
     def prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:
