@@ -206,7 +206,7 @@ def checklist(title: str) -> str:
 @pytest.mark.parametrize(
     ("title", "files"),
     [
-        ("To add a reasoner engine", [REGISTRY, ENGINE]),
+        ("To add an engine", [REGISTRY, ENGINE]),
         ("To add a parameter that a caller can set, with its metadata key", [PARAMETERS, OPTIONS]),
         ("To add a metadata key that sets no parameter", [METADATA, INTAKE, METADATA_PAGE]),
         ("To add an instance type", [HARDWARE, PIPELINES]),
