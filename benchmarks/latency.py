@@ -1,4 +1,4 @@
-"""Benchmark of the way of one file on the local cloud, from PutObject to SUCCEEDED, without inference."""
+"""Benchmark of the time that one file takes on the local cloud, from PutObject to SUCCEEDED, without inference."""
 
 import statistics
 import tempfile

@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def children(process: int) -> list[int]:
-    """Return all processes that descend from one."""
+    """Return the ids of all processes that descend from a process."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Simulate runs of a million clips, plan each, and keep what was found and a plot.
+"""Simulate runs of a million clips, plan each, and store the results and a plot.
 
 Usage: `python -m benchmarks.runs_simulation_results`, which writes `docs/runs.svg` and the results.
 """

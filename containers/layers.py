@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def distribute(count: int, layers: Path, root: Path, folders: list[Path]) -> None:
-    """Move all that is in `folders`, which lie below `root`, into `count` folders of `layers`.
+    """Move the contents of `folders`, which are below `root`, into `count` folders of `layers`.
 
     The same files are always distributed in the same way, so that a build from the same lock makes the same layers.
     """

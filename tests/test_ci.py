@@ -23,7 +23,7 @@ SUMMARY = "=== short test summary info ==="
 
 
 def run_with(directory: Path, makefile: str, limit: int = 4200) -> subprocess.CompletedProcess[str]:
-    """Run `.ci/run` in a directory whose Makefile is this text, with a limit of so many seconds for the tests."""
+    """Run `.ci/run` in a directory with this text as its Makefile, with a limit for the tests in seconds."""
     script = (ROOT / ".ci" / "run").read_text()
     assert "\nLIMIT=4200 " in script
     (directory / ".ci").mkdir()

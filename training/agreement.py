@@ -57,7 +57,7 @@ class EngineAnswers:
 
 
 async def ask_engine(name: str, checkpoint: Path, clips: int) -> EngineAnswers:
-    """Load the checkpoint into an engine and ask it about so many clips and images, one after the other."""
+    """Load the checkpoint into an engine, and ask it about a number of clips and images, one after the other."""
     engine = create_engine(name)
     began = time.monotonic()
     await asyncio.to_thread(engine.load, checkpoint)

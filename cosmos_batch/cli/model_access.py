@@ -106,8 +106,8 @@ def check_access(config_file: Path, pipeline: EnabledPipeline) -> None:
     if thread.is_alive():
         raise CliError(
             f"Hugging Face does not answer within {HUB_SECONDS:.0f} s, and {pipeline.model} is not on this machine.",
-            "Check the way to the internet (proxy, HF_ENDPOINT); or name a checkpoint's folder: --model FOLDER, or "
-            "`model` in config.json. `cosmos-batch demo` needs neither.",
+            "Check the connection to the internet (proxy, HF_ENDPOINT); or name a checkpoint's folder: --model FOLDER, "
+            "or `model` in config.json. `cosmos-batch demo` needs neither.",
         )
     if failures:
         raise failures[0]

@@ -44,7 +44,7 @@ class ItemJobs(Jobs):
     """The rows of all jobs, for items of runs that wait for them (`Watcher`)."""
 
     def watch(self, job: Job, watcher: Watcher, retry: bool) -> tuple[Watched, JobRow]:
-        """Let an item of a run wait for a job, and create the job unless it exists. Returns what is to be done.
+        """Let an item of a run wait for a job, and create the job unless it exists. Returns what the caller has to do.
 
         The job of another run, or of the same run before, is not done twice: if it is in flight, the item waits for it
         too. If it has succeeded with the wanted commit of the model, the item has its answer. If it has failed, it is

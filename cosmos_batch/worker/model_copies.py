@@ -111,7 +111,7 @@ class GuardrailModels:
         return cls(guardrail_models(environment.engine), key)
 
     def ensure(self, store: PinnedModelStore | EndpointModel) -> list[StoredModel]:
-        """Return local copies of all of them.
+        """Return a local copy of each of these models.
 
         Raises Failure (ModelUnavailable), whose remedy also says how to run without guardrails.
         """

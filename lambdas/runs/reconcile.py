@@ -65,7 +65,7 @@ def _reconcile_shard(run: RunRow, shard: ShardRow, runs: Runs, stalled: "ShardRe
 
 
 def _finish_parking(run: RunRow, runs: Runs) -> None:
-    """Answer the tokens of parked shards. A process that has parked one may have died before it did."""
+    """Answer the task tokens of shards that were parked by a process which may have died before it answered them."""
     for shard in runs.shards.of_run(run.id):
         if shard.is_half_parked:
             finish_parking(shard, runs)

@@ -131,7 +131,7 @@ def test_a_stack_is_within_cloudformations_limits(assembly: Assembly, stack: str
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test choose Node.js anew."""
+    """Unset the variable that names Node.js, so that each test chooses it again."""
     monkeypatch.delenv("JSII_NODE", raising=False)
 
 

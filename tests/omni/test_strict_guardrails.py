@@ -1,4 +1,4 @@
-"""NVIDIA's own `cosmos_guardrail`, as it comes and made strict, on models that say safe, unsafe and nothing, and raise.
+"""NVIDIA's `cosmos_guardrail`, unchanged and made strict, with models that say safe, unsafe or nothing, or raise.
 
 It loads what the model store would give it, while nothing is asked of the Hub; the tiny Qwen3Guard really generates.
 """

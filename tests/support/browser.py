@@ -81,7 +81,7 @@ def serving(console: Console) -> Iterator[str]:
 
 @contextmanager
 def watched(browser: Browser, url: str, complaints: list[str], **options: object) -> Iterator[Page]:
-    """Open a URL, and collect errors of the page and requests to other places than where it lies."""
+    """Open a URL, and collect the errors of the page and its requests to other places than its own folder."""
     home = url.split("#")[0].removesuffix("index.html")
     # Without motion, because axe would read the colors of a transition that is under way.
     context = browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ class WorkerFixture:
         self.sqs.send_message(QueueUrl=self.queue_url, MessageBody=message.model_dump_json())
 
     def feed(self, run: str, items: int, shard: str = "00000") -> None:
-        """Write the rows of a run with one shard, which waits for so many items with the token `shard-of-<run>`."""
+        """Write the rows of a run with one shard, which waits for its `items` items with the token `shard-of-<run>`."""
         row = RunRow(id=run, state="RUNNING", items=items, shards=1, started_at=datetime.now(UTC).isoformat())
         self.runs.create(row)
         ref = ShardRef(run=run, shard=shard, pipeline="cosmos-reason2-2b", items=items)

@@ -71,5 +71,5 @@ def _unanswered(name: str, has_ended: bool, seconds: float) -> Iterator[Finding]
             check=name,
             verdict=Verdict.UNKNOWN,
             message=f"No answer within {seconds:.0f} s.",
-            remedy="Check the way to the internet (proxy), and try again.",
+            remedy="Check the connection to the internet (proxy), and try again.",
         )

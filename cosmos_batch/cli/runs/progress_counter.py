@@ -30,7 +30,7 @@ class ProgressCounter:
             self._show("\n")
 
     def add(self, count: int = 1) -> None:
-        """Count further ones."""
+        """Add to the count, and show it if enough time has passed since it was last shown."""
         self._count += count
         if time.monotonic() - self._shown_at >= self._seconds and verbosity() != Verbosity.QUIET:
             self._shown = True

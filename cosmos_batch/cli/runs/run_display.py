@@ -57,7 +57,7 @@ class PlainLines:
         self._printed_at = 0.0
 
     def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
-        """Print the lines as one: at once if another state or failure is shown, otherwise every half a minute."""
+        """Print the lines joined into one: at once if the state or the failures have changed, else twice a minute."""
         shown = (state.name, state.counts.failed, state.counts.done > 0) if state else lines
         if shown != self._shown or time.monotonic() > self._printed_at + REPEAT_SECONDS:
             self._shown, self._printed_at = shown, time.monotonic()
@@ -72,7 +72,7 @@ class LiveLines:
         self._counts = RunCounts(0)
 
     def show(self, state: RunSnapshot | None, lines: list[str]) -> None:
-        """Replace what is shown. The bar stays as it was where AWS did not answer."""
+        """Replace the bar and the lines. The bar keeps its earlier counts if AWS did not answer."""
         self._counts = state.counts if state else self._counts
         self._live.update(self._rendered(lines), refresh=True)
 

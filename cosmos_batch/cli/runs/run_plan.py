@@ -31,7 +31,7 @@ from cosmos_batch.planning.runs.web_addresses import WebAddresses
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that could be started: what it asks, how much it is, and the objects that `write` writes.
+    """A run that could be started: its request, its estimate, and the objects in S3 that `write` writes.
 
     Attributes
     ----------

@@ -145,7 +145,7 @@ def kept_run_ended(run: str) -> WrongCall:
 
 
 def _is_no_cloud_of_aws_named() -> bool:
-    """Return whether the shell points at a local cloud or at none, so that what was kept may be meant."""
+    """Return whether the shell points at a local cloud or at none: then a stopped local cloud may be meant."""
     names = ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID")
     return _is_local_cloud_named() or not any(os.environ.get(name) for name in names)
 

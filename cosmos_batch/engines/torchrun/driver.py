@@ -77,7 +77,7 @@ class PendingWork:
 
     @property
     def is_abandoned(self) -> bool:
-        """Return whether the job's folder, in which that of the work lies, was removed, as after a cancelled job."""
+        """Return whether the job's folder, which contains this work's folder, was removed, as after a cancelled job."""
         return not Path(self.body["folder"]).parent.is_dir()
 
 

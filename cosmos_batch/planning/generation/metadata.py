@@ -36,7 +36,7 @@ DISABLE_GUARDRAILS, PREVIEW_GIF = "DISABLE_GUARDRAILS", "GENERATE_PREVIEW_GIF"
 
 
 def keys_of_metadata(*sources: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of ours that metadata set; the first source wins. Blank values count as absent.
+    """Return the values that metadata set for our keys; the first source wins. Blank values count as absent.
 
     Keys may be written in lower case and with hyphens, as HTTP tools do: `cosmos3-seed`.
     """

@@ -81,7 +81,7 @@ class RunRules:
         return item.generation or self.request.generation or GenerationParameters()
 
     def refuse_question(self) -> None:
-        """Raise Failure (InvalidInput) if what is asked of all items can be asked about no file, of whatever kind."""
+        """Raise Failure (InvalidInput) if the run's question is refused for images and for videos alike."""
         of_images, of_videos = (list(self._refusals(RunItem(id="any"), medium)) for medium in ("image", "video"))
         for problem in of_videos:
             if problem in of_images:

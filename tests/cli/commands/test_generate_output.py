@@ -1,4 +1,4 @@
-"""`generate` saves what was made by the rules of `--output`, and loses no answer."""
+"""`generate` saves the files of a job by the rules of `--output`, and loses no result."""
 
 import json
 from contextlib import nullcontext

@@ -32,7 +32,7 @@ def test_status_says_how_far_a_job_is(
     assert (line["state"], line["steps"]) == ("RUNNING", "7/35")
 
 
-def test_status_lists_rows_and_what_has_none(
+def test_status_lists_jobs_with_and_without_a_row(
     deployment: Deployment, job: Job, stepfunctions: FakeStepFunctions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_through(deployment, job, stepfunctions)

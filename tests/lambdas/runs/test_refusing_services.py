@@ -14,7 +14,7 @@ from tests.lambdas.runs.conftest import RUN, RunFixture, sent_ids
 
 
 def refuse_the_last(bench: RunFixture, patch: pytest.MonkeyPatch, refusals: int) -> list[float]:
-    """Let SQS refuse the last message of so many batches; return the pauses that are made."""
+    """Let SQS refuse the last message of the first `refusals` batches; return a list to which each pause is added."""
     pauses, left, send = list[float](), iter(range(refusals)), bench.cloud.sqs.send_message_batch
 
     def refuse(QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's names

@@ -115,7 +115,7 @@ def test_a_shard_writes_no_more_units_to_its_run_than_the_simulation_counts(
 
 
 class LimitedTable:
-    """A table that takes so many writes, and then throttles until it is given more."""
+    """A table that accepts `writes` writes, and throttles further ones until it is given more."""
 
     def __init__(self, writes: int) -> None:
         self.writes, self.refused, self._lock = writes, 0, threading.Lock()

@@ -358,7 +358,7 @@ def counted_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def name_files(workflow: Workflow, files: int) -> None:
-    """Put so many files into the manifest of the workflow, in place of those that are there."""
+    """Replace the files in the manifest of the workflow by this number of files."""
     [first, *_] = workflow.manifest["inputFiles"]
     workflow.manifest["inputFiles"] = []
     for number in range(files):

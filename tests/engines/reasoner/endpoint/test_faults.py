@@ -247,7 +247,7 @@ def test_a_server_that_stopped_is_unavailable_until_it_is_back(
 
 
 def certificate(folder: Path, days: int, name: str = "localhost") -> Path:
-    """Write a key and a self-signed certificate that is valid for so many days."""
+    """Write a key, and a self-signed certificate that expires after a number of days."""
     key = ec.generate_private_key(ec.SECP256R1())
     who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     until = datetime.now(UTC) + timedelta(days=days)
