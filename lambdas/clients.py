@@ -58,7 +58,7 @@ def state_table(name: str) -> Table:
 
 
 def vams_client(service: str, role_arn: str | None) -> Any:
-    """Return the boto3 client by which VAMS is called: as its role for callbacks, or as ourselves where there is none.
+    """Return the boto3 client for calls to VAMS, with its role for callbacks or, without one, with the function's role.
 
     VAMS may run in another account, in which a role allows us to call Step Functions and EventBridge.
     """

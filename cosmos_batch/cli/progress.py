@@ -28,7 +28,7 @@ class Display(Protocol):
         """Show that a stage was reached. Called once for each."""
 
     def waiting(self, text: str) -> None:
-        """Show what the job waits for. Called at each look."""
+        """Show what the job waits for. This is called each time the state of the job is read."""
 
 
 def follow(deployment: Deployment, job_id: str, since: datetime, display: Display) -> JobSnapshot:

@@ -151,8 +151,9 @@ class Hub:
         reason = f"HTTP {status}" if status is not None else type(error).__name__
         return self._failure(
             f"The Hub at {constants.ENDPOINT} cannot be reached for {self._model} ({reason}).",
-            "Try again later; if it persists, check the connection to the internet (NAT, proxy, HF_ENDPOINT). Where workers "
-            f"have none, put the model into the model bucket from elsewhere: cosmos-batch models put {self._model}",
+            "Try again later; if it persists, check the connection to the internet (NAT, proxy, HF_ENDPOINT). Where "
+            "workers have none, put the model into the model bucket from elsewhere: "
+            f"cosmos-batch models put {self._model}",
             retryable=True,
         )
 

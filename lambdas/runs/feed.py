@@ -142,7 +142,8 @@ class Feeder:
     def _has_stopped(self) -> bool:
         """Return whether the run was cancelled or has failed, perhaps too early for its end to find this shard's row.
 
-        The end of a run first notes that and then looks for shards that are begun, so one of the two sees the other.
+        When a run ends, its row is written before the rows of its shards are read. This shard's row is written before
+        the run's row is read here. So either the end of the run finds the shard, or the shard finds that it ended.
         """
         run = self._runs.get(self.ref.run)
         return run is None or run.stops

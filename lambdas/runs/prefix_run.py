@@ -117,7 +117,7 @@ class PrefixShards:
         return True
 
     def _take(self, ref: ShardRef, last: RunItem) -> None:
-        """Add a shard that is written, of which `last` is the last item."""
+        """Add a shard that has been written; `last` is its last item."""
         assert last.input is not None, "each item of a prefix is a file"
         self._refs.append(ref)
         self._last_key = parse_uri(last.input).key

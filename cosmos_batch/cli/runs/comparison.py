@@ -136,7 +136,7 @@ def _key(line: ResultLine, by: KeyKind, with_pipeline: bool) -> str:
 
 
 def _compared(line: ResultLine) -> str | None:
-    """Return what is compared of an answer: its data, its text, or the contents of the files that were generated."""
+    """Return the part of an answer that is compared: its data, its text, or the contents of the generated files."""
     if line.data is not None:
         return json.dumps(line.data, sort_keys=True)
     if line.answer is not None:

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class KeptJobs:
-    """A folder in which a JSON file for each job lies, and the objects that jobs have written."""
+    """The jobs that stopped local clouds have left: a folder with a JSON file for each, and their objects."""
 
     folder: Path
     objects: KeptObjects

@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """A folder in which a JSON file for each run lies, and the objects of runs."""
+    """The runs that stopped local clouds have left: a folder with a JSON file for each, and the objects of runs."""
 
     folder: Path
     objects: KeptObjects

@@ -101,7 +101,7 @@ class RemoteServer:
         raise Failure(
             "ModelUnavailable",
             f"{self._endpoint.url} {problem}. It serves: {', '.join(models)}.",
-            "Set endpoint.model to the one that is to answer.",
+            "Set endpoint.model to one of these.",
         )
 
     async def send(self, journal: Journal, method: str, path: str, **content: Any) -> httpx2.Response:

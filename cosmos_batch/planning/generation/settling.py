@@ -215,7 +215,7 @@ def _settle_conditioning(parameters: GenerationParameters, frames: int | None) -
     if len(set(conditioning_frames)) != len(conditioning_frames) or not set(range(last + 1)) > set(conditioning_frames):
         raise Failure(
             "InvalidInput",
-            f"conditionFrames: {conditioning_frames} are not some of the latent frames 0 to {last} of {frames} frames.",
+            f"conditionFrames: {conditioning_frames} must be latent frames from 0 to {last}, for {frames} frames.",
             "Name each once and leave one out to be generated; 0 is the first frame, each further one stands for four.",
         )
     return Conditioning(frames=conditioning_frames, keep=parameters.condition_keep or "first")
