@@ -134,8 +134,13 @@ def test_jobs_wait_for_a_server_and_run_together_when_it_is_back(
 
 @pytest.mark.parametrize(
     "fault",
-    [(*error(429), {"Retry-After": "1"}), error(503), error(502), error(504), "hang up", "sleep"],
-    ids=["429", "503", "502", "504", "breaks off", "slow"],
+    [
+        (*error(429), {"Retry-After": "1"}),
+        *(error(status) for status in (408, 502, 503, 504, 520, 521, 524, 530)),
+        "hang up",
+        "sleep",
+    ],
+    ids=["429", "408", "502", "503", "504", "520", "521", "524", "530", "breaks off", "slow"],
 )
 def test_an_outage_neither_counts_an_attempt_nor_makes_a_suspect(
     bench: WorkerFixture, serve: Callable[..., Server], fault: Any

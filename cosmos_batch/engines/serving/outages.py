@@ -14,8 +14,21 @@ from cosmos_batch.engines.errors import OutageKind, ServerUnavailable
 BUSY = (429, 503)
 """Statuses of a server that did not begin on the request: it has too many, or can serve none now."""
 
-BROKEN = (502, 504)
-"""Statuses of a proxy whose server broke off, is not there, or took too long. The server may have begun."""
+AWAY = (521, 522, 523, 530)
+"""Statuses of Cloudflare's proxy if it finds no server or no connection to it, so that the server did not begin.
+
+They are described at developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors.
+"""
+
+BROKEN = (408, 502, 504, 520, 524)
+"""Statuses of a proxy whose server broke off, is not there, or took too long. The server may have begun.
+
+408 is sent by servers and gateways for which a request took too long, on its way or while it was worked on; 520 and
+524 are Cloudflare's for an answer that was none and for one that did not come in time.
+"""
+
+OUTAGES = (*BUSY, *AWAY, *BROKEN)
+"""All statuses which say nothing about the request: the same request may succeed later."""
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
 
@@ -44,8 +57,7 @@ def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failur
 def not_served(
     url: str, response: httpx2.Response, message: str, broken: OutageKind = "interrupted"
 ) -> ServerUnavailable:
-    """Return the failure for a response whose status is in `BUSY` or `BROKEN`; in the second case its kind is
-    `broken`."""
+    """Return the failure for a response whose status is in `OUTAGES`; for one in `BROKEN` its kind is `broken`."""
     status = response.status_code
     if status in BUSY:
         return ServerUnavailable(
@@ -55,7 +67,7 @@ def not_served(
             retry_after(response),
         )
     return ServerUnavailable(
-        broken,
+        "away" if status in AWAY else broken,
         f"{url} cannot be reached through its proxy (HTTP {status}): {message}",
         "Check the server behind it, and how long the proxy waits for an answer.",
     )

@@ -15,7 +15,7 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving import outages
 from cosmos_batch.engines.serving.dialect import ServerDialect
 from cosmos_batch.engines.serving.openai_errors import error_message, refusal
-from cosmos_batch.engines.serving.outages import BROKEN, BUSY, LONGEST_WAIT, wait_before_retry
+from cosmos_batch.engines.serving.outages import BUSY, LONGEST_WAIT, OUTAGES, wait_before_retry
 
 TRIES = 8
 # How often a request that starts work is sent. For a busy server the worker waits here, which keeps further requests
@@ -74,7 +74,7 @@ class RemoteServer:
                         raise failure from error
                     wait = wait_before_retry(attempt)
                 else:
-                    if response.status_code not in (*BUSY, *BROKEN) or attempt == TRIES - 1:
+                    if response.status_code not in OUTAGES or attempt == TRIES - 1:
                         break
                     wait = wait_before_retry(attempt, outages.retry_after(response))
                 time.sleep(wait)
@@ -145,7 +145,7 @@ class RemoteServer:
             response = await self._client.get(self._url("models"), headers=self._headers(), timeout=_CONNECT_SECONDS)
         except httpx2.TransportError as error:
             raise outages.unreachable(self._endpoint.url, error) from error
-        if response.status_code in (*BUSY, *BROKEN):
+        if response.status_code in OUTAGES:
             raise outages.not_served(self._endpoint.url, response, self._message_of(response), "away")
         self._was_unreachable = False
 
@@ -185,8 +185,8 @@ class RemoteServer:
             raise outages.unreachable(url, error, "interrupted") from error
         finally:
             self._under_way -= 1
-        if response.status_code in (*BUSY, *BROKEN):
-            self._was_unreachable = response.status_code in BROKEN
+        if response.status_code in OUTAGES:
+            self._was_unreachable = response.status_code not in BUSY
             raise outages.not_served(url, response, self._message_of(response))
         self._was_unreachable, self._answered_at = False, time.monotonic()
         return response
@@ -226,7 +226,7 @@ class RemoteServer:
         if response.is_redirect:
             remedy = "Name the address that it leads to: neither files nor a key are carried elsewhere."
             return Failure("ModelUnavailable", f"{url} sends us elsewhere (HTTP {status}).", remedy)
-        if status in (*BUSY, *BROKEN):
+        if status in OUTAGES:
             return outages.not_served(url, response, message)
         return refusal(status, message, self.dialect)
 

@@ -59,12 +59,22 @@ def test_a_long_retry_after_is_not_waited_for_in_the_worker(
     assert (busy.kind, busy.retry_after, len(server.requests)) == ("busy", 600, 1)
 
 
-@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("status", [408, 502, 504, 520, 524])
 def test_a_proxys_error_means_that_the_server_may_have_begun(
     server: Server, ask: Callable[..., Answer], picture: Path, status: int
 ) -> None:
     server.fault = error(status)
     assert away(ask, picture).kind == "interrupted" and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [521, 522, 523, 530])
+def test_a_proxy_that_cannot_connect_means_that_the_server_has_not_begun(
+    server: Server, ask: Callable[..., Answer], picture: Path, status: int
+) -> None:
+    server.answers = [error(status)] * 2
+    assert ask(picture).text == "A robot." and len(server.requests) == 3
+    server.fault = error(status)
+    assert away(ask, picture).kind == "away"
 
 
 def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
@@ -79,11 +89,12 @@ def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
         with pytest.raises(ServerUnavailable) as raised:
             await engine.run(job, tmp_path)
         assert raised.value.kind == "interrupted" and len(server.requests) == 1
-        server.models = error(502)
-        with pytest.raises(ServerUnavailable) as raised:
-            await engine.run(job, tmp_path)
-        assert raised.value.kind == "away" and len(server.requests) == 1
-        assert not await engine.is_available()
+        for status in (408, 502, 522):
+            server.models = error(status)
+            with pytest.raises(ServerUnavailable) as raised:
+                await engine.run(job, tmp_path)
+            assert raised.value.kind == "away" and len(server.requests) == 1
+            assert not await engine.is_available()
         server.fault, server.models = None, models
         assert await engine.is_available()
         assert (await engine.run(job, tmp_path)).text == "A robot."
