@@ -15,6 +15,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.constructs.asset_buckets import AssetBucket
+from infra.constructs.permissions import allow_rules, as_target
 
 BATCH_SIZE = 10
 # StartExecution's rate limit is 150 to 300 calls a second, and one function makes some tens of calls a second.
@@ -44,14 +45,11 @@ class EventQueue(Construct):
             visibility_timeout=function_timeout.plus(Duration.minutes(5)),  # AWS advises six times the timeout
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.undelivered, max_receive_count=max_receives),
         )
+        allow_rules(self.queue)
+        allow_rules(self.undelivered)
+        target = targets.SqsQueue(as_target(self.queue), dead_letter_queue=as_target(self.undelivered))
         for number, pattern in enumerate(patterns):
-            events.Rule(
-                self,
-                f"Rule{number}",
-                description=description,
-                event_pattern=pattern,
-                targets=[targets.SqsQueue(self.queue, dead_letter_queue=self.undelivered)],
-            )
+            events.Rule(self, f"Rule{number}", description=description, event_pattern=pattern, targets=[target])
 
     def feed(self, function: lambda_.Function) -> None:
         """Let the function receive the events, with limited concurrency."""

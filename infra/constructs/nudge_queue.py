@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from cosmos_batch.contract.environment import NUDGE_SECONDS
+from infra.constructs.permissions import allow_rules, as_target
 
 TIMEOUT = Duration.minutes(2)  # the timeout of the function that reads the queue
 
@@ -35,11 +35,8 @@ class NudgeQueue(Construct):
             # A failing nudge blocks its message group. After three attempts the next minute's nudge is received.
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.failed, max_receive_count=3),
         )
-        # The queue as the rules see it. To a policy that is not its own CDK adds nothing; to the queue's it would add a
-        # statement for each rule, and SQS takes no more than 20
-        # (docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html).
-        self._target = sqs.Queue.from_queue_attributes(self, "Target", queue_arn=self.queue.queue_arn, fifo=True)
-        self.queue.add_to_resource_policy(_rules_may_send(self.queue))
+        allow_rules(self.queue)
+        self._target = as_target(self.queue)
 
     def invoke(self, scale: lambda_.Function) -> None:
         """Invoke `scale` with the nudges, and every minute with `{"sweep": true}`: then it nudges all pipelines."""
@@ -79,17 +76,3 @@ class NudgeQueue(Construct):
         return sqs.Queue(
             self, construct_id, fifo=True, encryption=sqs.QueueEncryption.SQS_MANAGED, enforce_ssl=True, **settings
         )
-
-
-def _rules_may_send(queue: sqs.IQueue) -> iam.PolicyStatement:
-    """Return the statement that lets the rules of this stack send messages: CloudFormation begins their names with its.
-
-    One statement for all, however many pipelines there are.
-    """
-    rules = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:rule/{Aws.STACK_NAME}-*"
-    return iam.PolicyStatement(
-        principals=[iam.ServicePrincipal("events.amazonaws.com")],
-        actions=["sqs:SendMessage"],
-        resources=[queue.queue_arn],
-        conditions={"ArnLike": {"aws:SourceArn": rules}},
-    )

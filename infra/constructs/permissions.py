@@ -1,10 +1,11 @@
-"""Add IAM statements for exact actions and resources to a role."""
+"""Add IAM statements for exact actions and resources to a role, or to the policy of a queue."""
 
 from collections.abc import Sequence
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 
 SHARDS = "Shards"  # label of the Distributed Map of runs
@@ -39,6 +40,32 @@ def allow_key(grantee: iam.IGrantable, key_arn: str, service: str, writes: bool 
             conditions={"StringEquals": {"kms:ViaService": f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
         )
     )
+
+
+def allow_rules(queue: sqs.Queue) -> None:
+    """Allow the rules of this stack to send `queue` messages: CloudFormation begins their names with the stack's.
+
+    That is one statement, however many rules there are.
+    """
+    rules = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:rule/{Aws.STACK_NAME}-*"
+    queue.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal("events.amazonaws.com")],
+            actions=["sqs:SendMessage"],
+            resources=[queue.queue_arn],
+            conditions={"ArnLike": {"aws:SourceArn": rules}},
+        )
+    )
+
+
+def as_target(queue: sqs.Queue) -> sqs.IQueue:
+    """Return a queue as the target of rules, to which `allow_rules` lets them send.
+
+    CDK adds nothing to the policy of a queue that it has not created. To that of `queue` it would add a statement for
+    each rule, and SQS takes no more than 20
+    (docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-policies.html).
+    """
+    return sqs.Queue.from_queue_attributes(queue, "Target", queue_arn=queue.queue_arn, fifo=queue.fifo)
 
 
 def allow_shard_answers(grantee: iam.IGrantable, machine: sfn.StateMachine) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from fnmatch import fnmatchcase
+from functools import partial
 
 import pytest
 from moto.events.models import EventPattern
@@ -9,9 +10,11 @@ from moto.events.models import EventPattern
 from cosmos_batch.contract.environment import NUDGE_SECONDS
 from cosmos_batch.contract.settings import MAX_RECEIPTS, QUEUE_DAYS
 from cosmos_batch.engines.errors import ServerUnavailable
+from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.worker import server_outages
 from infra.constructs.job_queue import MAX_RECEIVES
-from tests.infra.assembly import REASONERS, Assembly, Resource
+from infra.synth import synthesize
+from tests.infra.assembly import REASONERS, SEED, Assembly, Resource
 from tests.infra.deployed import Deployed
 from tests.infra.examples import NAMES, example
 from tests.support.jobs import make_job
@@ -54,33 +57,48 @@ def test_every_queue_is_encrypted_and_takes_tls_only(assembly: Assembly) -> None
     assert denied == queues(assembly).keys()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_policy_of_every_queue_is_as_long_as_sqs_takes(name: str) -> None:
-    """With all pipelines as well, each of which has rules that send to one queue."""
-    deployed = deployed_example(name)
-    for queue, policy in example(name).resources("Pipelines", "SQS::QueuePolicy").items():
+@pytest.fixture(scope="module")
+def triggering(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """Provide the app with more buckets whose uploads start runs than a policy of SQS has statements."""
+    buckets = [{"name": f"media-{number}", "triggerOnUpload": True} for number in range(POLICY_STATEMENTS + 5)]
+    config = json.loads(json.dumps(SEED))
+    config["app"]["cosmosBatch"] = {"storage": {"assetBuckets": buckets}}
+    return Assembly(synthesize(parse_config(json.dumps(config)), tmp_path_factory.mktemp("triggering") / "cdk.out"))
+
+
+@pytest.fixture(params=[*NAMES, "triggering"])
+def app(request: pytest.FixtureRequest) -> Assembly:
+    """Provide each example, of which one has all pipelines, and the app with many triggering buckets."""
+    assembly: Assembly = (
+        request.getfixturevalue("triggering") if request.param == "triggering" else example(request.param)
+    )
+    return assembly
+
+
+def test_the_policy_of_every_queue_is_as_long_as_sqs_takes(app: Assembly) -> None:
+    """Whatever the number of rules that send to one queue: each pipeline and each triggering bucket has some."""
+    deployed = deployed_app(app)
+    for queue, policy in app.resources("Pipelines", "SQS::QueuePolicy").items():
         document = deployed.document(PIPELINES_STACK, policy["Properties"]["PolicyDocument"])
         assert len(document["Statement"]) <= POLICY_STATEMENTS, queue
         assert len(json.dumps(document, separators=(",", ":"))) <= POLICY_BYTES, queue
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_rule_may_send_to_the_queue_that_is_its_target(name: str) -> None:
-    deployed = deployed_example(name)
+def test_every_rule_may_send_to_the_queue_that_is_its_target_and_to_its_dead_letters(app: Assembly) -> None:
+    text = partial(deployed_app(app).text, PIPELINES_STACK)
     statements = [
-        deployed.document(PIPELINES_STACK, statement)
-        for policy in example(name).properties("Pipelines", "SQS::QueuePolicy")
+        deployed_app(app).document(PIPELINES_STACK, statement)
+        for policy in app.properties("Pipelines", "SQS::QueuePolicy")
         for statement in policy["PolicyDocument"]["Statement"]
     ]
-    rules = example(name).resources("Pipelines", "Events::Rule")
-    arns = {rule: deployed.text(PIPELINES_STACK, {"Fn::GetAtt": [rule, "Arn"]}) for rule in rules}
     sent = {
-        (arns[name], arn)
-        for name, rule in rules.items()
+        (text({"Fn::GetAtt": [name, "Arn"]}), arn)
+        for name, rule in app.resources("Pipelines", "Events::Rule").items()
         for target in rule["Properties"]["Targets"]
-        if ":sqs:" in (arn := deployed.text(PIPELINES_STACK, target["Arn"]))
+        for place in (target, target.get("DeadLetterConfig", {}))
+        if "Arn" in place and ":sqs:" in (arn := text(place["Arn"]))
     }
-    assert sent
+    assert any("Undelivered" in queue for _, queue in sent)
     assert not [
         (rule, queue) for rule, queue in sent if not any(may_send(rule, queue, statement) for statement in statements)
     ]
@@ -98,8 +116,8 @@ def may_send(rule: str, queue: str, statement: Resource) -> bool:
     )
 
 
-def deployed_example(name: str) -> Deployed:
-    return Deployed({f"CosmosBatch-{stack}": template for stack, template in example(name).templates.items()})
+def deployed_app(app: Assembly) -> Deployed:
+    return Deployed({f"CosmosBatch-{stack}": template for stack, template in app.templates.items()})
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
