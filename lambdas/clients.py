@@ -14,8 +14,8 @@ from cosmos_batch.state import Table
 ATTEMPTS = 7
 SESSION_SECONDS = 1800  # how long credentials of VAMS's role are used: half of AssumeRole's default of an hour
 
-# The error codes of throttling: of Step Functions, Lambda and others; DynamoDB; EC2, Batch and others; SQS; S3; and of
-# an account's limit of open executions.
+# The error codes of throttling: of Step Functions, Lambda and others; DynamoDB; EC2, Batch and others; SQS; S3; KMS, on
+# behalf of another service, with status 400; and of an account's limit of open executions.
 _THROTTLING = {
     "Throttling",
     "ThrottlingException",
@@ -24,6 +24,7 @@ _THROTTLING = {
     "RequestLimitExceeded",
     "RequestThrottled",
     "SlowDown",
+    "KMS.ThrottlingException",
     "ExecutionLimitExceeded",
 }
 _BUSY = (429, 503)  # HTTP status: S3's answer to HEAD has no body, and so no error code

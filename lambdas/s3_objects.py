@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosmos_batch.contract.s3 import S3Location
-from lambdas.clients import client
+from lambdas.clients import client, is_throttling
 
 # The version id of an object that was written while its bucket had no versioning, or versioning was suspended.
 NO_VERSION = "null"
+
+# HTTP statuses of an object that may not be read. 400: its key is kept by its owner (SSE-C), or disabled in KMS.
+_REFUSED = (400, 403)
+_SLOW_REQUEST = "RequestTimeout"  # S3's code for a request that was slow, which it sends with status 400
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def head(location: S3Location, version_id: str | None = None) -> StoredObject:
     try:
         answer = s3.head_object(Bucket=location.bucket, Key=location.key, **version)
     except s3.exceptions.ClientError as error:
-        raise _refusal(error.response, version_id) from error
+        raise _refusal(error, version_id) from error
     return StoredObject(
         location=location,
         version_id=real_version(answer),
@@ -69,7 +73,7 @@ def read(file: StoredObject) -> bytes:
     try:
         content: bytes = s3.get_object(Bucket=file.location.bucket, Key=file.location.key, **condition)["Body"].read()
     except s3.exceptions.ClientError as error:
-        raise _refusal(error.response, file.version_id) from error
+        raise _refusal(error, file.version_id) from error
     return content
 
 
@@ -79,16 +83,22 @@ def real_version(answer: dict[str, Any]) -> str | None:
     return None if version == NO_VERSION else version
 
 
-def _refusal(response: dict[str, Any], version_id: str | None) -> Exception:
+def is_refused(error: Any) -> bool:
+    """Return whether a ClientError says that we may not read an object, and will say so again."""
+    passes = is_throttling(error) or error.response["Error"]["Code"] == _SLOW_REQUEST
+    return error.response["ResponseMetadata"]["HTTPStatusCode"] in _REFUSED and not passes
+
+
+def _refusal(error: Any, version_id: str | None) -> Exception:
     """Return the exception for an answer's HTTP status: the answer to HEAD has no body, and so no error code."""
-    status = response["ResponseMetadata"]["HTTPStatusCode"]
+    metadata = error.response["ResponseMetadata"]
+    status = metadata["HTTPStatusCode"]
     if status == 404:
-        headers = response["ResponseMetadata"]["HTTPHeaders"]
-        return Missing(deleted=headers.get("x-amz-delete-marker") == "true")
+        return Missing(deleted=metadata["HTTPHeaders"].get("x-amz-delete-marker") == "true")
     if status == 405:  # the requested version is a delete marker
         return Missing(deleted=True)
+    if not is_refused(error):
+        return RuntimeError(f"S3 answered with HTTP {status}")
     if status == 400 and version_id is not None:  # the version id is malformed
         return Missing(deleted=False)
-    if status in (400, 403):  # 400: it is encrypted with a key that its owner keeps (SSE-C)
-        return Unreadable(f"HTTP {status}")
-    return RuntimeError(f"S3 answered with HTTP {status}")
+    return Unreadable(f"HTTP {status}")

@@ -25,7 +25,7 @@ from cosmos_batch.planning.generation.metadata import KEYS as GENERATOR_KEYS
 from cosmos_batch.planning.generation.metadata import PROMPT as GENERATION_PROMPT
 from cosmos_batch.planning.generation.metadata import keys_of_metadata
 from lambdas.clients import client
-from lambdas.s3_objects import StoredObject, real_version
+from lambdas.s3_objects import NO_VERSION, StoredObject, is_refused, real_version
 
 SIDECAR_LIMIT = 1024 * 1024  # bytes; a larger file is no sidecar of ours
 VALUE_LIMIT = 32 * 1024  # characters of a value: an execution's input takes 256 KiB in all
@@ -101,7 +101,8 @@ def read_metadata(file: StoredObject) -> FileMetadata:
     """Read each key from the sidecar, else from the user metadata, else from the tags; blank values count as absent."""
     sidecar = _read_sidecar(file.location)
     user = {name: decode_rfc2047(value) for name, value in file.metadata.items()}
-    sources = [sidecar.keys, user, _read_tags(file)]
+    tags, refused_tags = _read_tags(file)
+    sources = [sidecar.keys, user, tags]
     unknown = [fault for source in sources for fault in unknown_settings(source)]
     generation = keys_of_metadata(*sources)
     prompt = generation.pop(GENERATION_PROMPT, None)
@@ -112,7 +113,7 @@ def read_metadata(file: StoredObject) -> FileMetadata:
         sidecar=sidecar.version if sidecar.changes_request else None,
         generation_prompt=_encodable(prompt if isinstance(prompt, str) else json.dumps(prompt)) if prompt else None,
         generation={key: _bounded(value) for key, value in generation.items()},
-        faults=[*([] if sidecar.fault is None else [sidecar.fault]), *dict.fromkeys(unknown)],
+        faults=[fault for fault in (sidecar.fault, refused_tags) if fault is not None] + list(dict.fromkeys(unknown)),
     )
 
 
@@ -121,12 +122,11 @@ def earlier_sidecars(file: StoredObject) -> list[str]:
 
     There are none in a bucket without versioning.
     """
-    key, written_at = file.location.key + SIDECAR_SUFFIX, datetime.fromisoformat(file.last_modified)
-    listed = client("s3").list_object_versions(Bucket=file.location.bucket, Prefix=key)
+    written_at = datetime.fromisoformat(file.last_modified)
     return [
         version["VersionId"]
-        for version in listed.get("Versions", [])
-        if version["Key"] == key and not version["IsLatest"] and version["LastModified"] >= written_at
+        for version in _sidecar_versions(file.location)
+        if not version["IsLatest"] and version["LastModified"] >= written_at
     ]
 
 
@@ -227,16 +227,63 @@ def _read_sidecar(file: S3Location) -> Sidecar:
         answer = s3.get_object(Bucket=file.bucket, Key=key)
     except s3.exceptions.NoSuchKey:
         return Sidecar()
+    except s3.exceptions.ClientError as error:
+        if not is_refused(error):
+            raise
+        return _refused_sidecar(file, error)
     version = real_version(answer) or answer["ETag"]
     try:
         return Sidecar(parse_sidecar(answer["Body"].read(SIDECAR_LIMIT + 1)), version)
     except ValueError as error:
-        if extension(file.key) not in EXTENSIONS:  # another tool wrote it, beside a file that is no input of ours
-            return Sidecar()
-        return Sidecar(version=version, fault=f"{key.rpartition('/')[2]}: {error}.")
+        return _faulty_sidecar(file, version, f"{error}.")
 
 
-def _read_tags(file: StoredObject) -> dict[str, Any]:
+def _refused_sidecar(file: S3Location, error: Any) -> Sidecar:
+    """Return a sidecar that S3 does not let us read. Its version is listed, for which nobody needs to read it."""
+    latest = next((version for version in _sidecar_versions(file) if version["IsLatest"]), None)
+    if latest is None:  # it was deleted since
+        return Sidecar()
+    return _faulty_sidecar(
+        file,
+        latest["ETag"] if latest["VersionId"] == NO_VERSION else latest["VersionId"],
+        f"S3 refuses to let Cosmos Batch read it ({_code(error)}). Let its roles use the key that encrypts it, in the "
+        "key's policy and as kmsKeyArn of the bucket, or let the bucket's account own it.",
+    )
+
+
+def _faulty_sidecar(file: S3Location, version: str, fault: str) -> Sidecar:
+    """Return a sidecar with a fault; one without, if another tool wrote it beside a file that is no input of ours."""
+    if extension(file.key) not in EXTENSIONS:
+        return Sidecar()
+    return Sidecar(version=version, fault=f"{file.key.rpartition('/')[2]}{SIDECAR_SUFFIX}: {fault}")
+
+
+def _sidecar_versions(file: S3Location) -> list[dict[str, Any]]:
+    """Return the versions of a file's sidecar, the latest first, as S3 lists them."""
+    key = file.key + SIDECAR_SUFFIX
+    listed = client("s3").list_object_versions(Bucket=file.bucket, Prefix=key)
+    return [version for version in listed.get("Versions", []) if version["Key"] == key]
+
+
+def _read_tags(file: StoredObject) -> tuple[dict[str, Any], str | None]:
+    """Return the tags of a file, and the fault if S3 does not let us read them and the file may be an input of ours."""
+    s3, location = client("s3"), file.location
     version = {} if file.version_id is None else {"VersionId": file.version_id}
-    answer = client("s3").get_object_tagging(Bucket=file.location.bucket, Key=file.location.key, **version)
-    return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}
+    try:
+        answer = s3.get_object_tagging(Bucket=location.bucket, Key=location.key, **version)
+    except s3.exceptions.ClientError as error:
+        if not is_refused(error):
+            raise
+        if extension(location.key) not in EXTENSIONS:
+            return {}, None
+        return {}, (
+            f"{location.key.rpartition('/')[2]}: S3 refuses to let Cosmos Batch read its tags ({_code(error)}). "
+            "Let its roles read them in the bucket's policy, or let the bucket's account own the file."
+        )
+    return {tag["Key"]: tag["Value"] for tag in answer["TagSet"]}, None
+
+
+def _code(error: Any) -> str:
+    """Return the HTTP status and the code of a ClientError, for a person."""
+    response = error.response
+    return f"HTTP {response['ResponseMetadata']['HTTPStatusCode']}, {response['Error']['Code']}"

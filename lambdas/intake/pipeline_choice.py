@@ -11,7 +11,7 @@ from cosmos_batch.planning.generation.metadata import prompt_and_parameters
 from cosmos_batch.planning.generation.request_file import SIZE_LIMIT, SUFFIX, read_request_file
 from cosmos_batch.planning.generation.settling import choose_pipeline
 from lambdas.intake.metadata import FileMetadata
-from lambdas.s3_objects import StoredObject, read
+from lambdas.s3_objects import StoredObject, Unreadable, read
 
 
 def choose_pipelines(key: str, metadata: FileMetadata, pipelines: Sequence[PipelineRef]) -> list[str]:
@@ -48,7 +48,7 @@ def pipeline_of_request_file(file: StoredObject, pipelines: Sequence[PipelineRef
         return enabled[0]
     try:
         request = read_request_file(read(file))
-    except Failure:
+    except (Failure, Unreadable):
         return enabled[0]
     chosen = choose_pipeline(enabled, request.parameters.mode, _medium(request.input or ""))
     return request.pipeline or chosen or enabled[0]

@@ -1,17 +1,22 @@
 """A sidecar sets its file's metadata, whether it is uploaded before the file or after it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.environment import UploadEnvironment
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.planning.executions import execution_name
-from cosmos_batch.state import Attempt, Jobs
+from cosmos_batch.planning.requests import read_request
+from cosmos_batch.state import Attempt, Jobs, ReservedKeys
 from lambdas.handlers.upload import handler
+from lambdas.reporting.error_document import write_error_document
 from tests.lambdas.cloud import SMALL, Cloud, sqs_batch
-from tests.lambdas.intake.test_uploads import created
+from tests.lambdas.intake.test_uploads import NOTHING_FAILED, created
 from tests.support.jobs import make_job
 
 SIDECAR = "clip.mp4.metadata.json"
@@ -175,6 +180,101 @@ def test_an_unreadable_sidecar_is_reported_even_if_nothing_else_starts_a_run(
     handler(sqs_batch(created("clip.mp4", version), broken, broken), None)
     [execution] = cloud.executions()
     assert execution["input"]["faults"] and execution["input"]["pipeline"] == SMALL
+
+
+Refuse = Callable[..., None]
+
+
+@pytest.fixture
+def refuse(cloud: Cloud) -> Iterator[Refuse]:
+    """Return a function that makes S3 refuse an operation on the object whose key ends so, with a status and a code."""
+    hooks: list[tuple[str, Callable[..., None]]] = []
+
+    def refuse_from_now_on(operation: str, ending: str, status: int = 403, code: str = "AccessDenied") -> None:
+        def hook(params: dict[str, Any], **_: Any) -> None:
+            if params["url_path"].partition("?")[0].endswith(ending):
+                answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+                raise ClientError(answer, operation)
+
+        hooks.append((f"before-call.s3.{operation}", hook))
+        cloud.s3.meta.events.register(*hooks[-1])
+
+    yield refuse_from_now_on
+    for hook in hooks:
+        cloud.s3.meta.events.unregister(*hook)
+
+
+def documents_beside(cloud: Cloud, bucket: str, execution: dict[str, Any]) -> list[dict[str, Any]]:
+    """Let `plan` refuse an execution's request and `report` write the error; return the documents of errors."""
+    with pytest.raises(Failure) as refused:
+        read_request(execution["input"])
+    keys = ReservedKeys(cloud.table)
+    write_error_document(execution["name"], refused.value.error, execution["input"], datetime.now(UTC), keys)
+    listed = cloud.s3.list_objects_v2(Bucket=bucket, Prefix="clip_CosmosError_")["Contents"]
+    return [json.load(cloud.s3.get_object(Bucket=bucket, Key=one["Key"])["Body"]) for one in listed]
+
+
+@pytest.mark.parametrize("bucket", ["assets", "plain"])
+@pytest.mark.parametrize(
+    ("status", "code"), [(403, "AccessDenied"), (400, "KMS.DisabledException"), (400, "InvalidRequest")]
+)
+def test_a_sidecar_that_s3_refuses_is_told_beside_its_file_once(
+    cloud: Cloud, refuse: Refuse, bucket: str, status: int, code: str
+) -> None:
+    """Its key or its owner is another one: no later attempt could read it."""
+    refuse("GetObject", SIDECAR, status, code)
+    file = created("clip.mp4", cloud.put("clip.mp4", bucket=bucket), bucket)
+    sidecar = created(SIDECAR, cloud.put(SIDECAR, b"{}", bucket=bucket), bucket)
+    assert handler(sqs_batch(file, sidecar, file), None) == NOTHING_FAILED
+    [execution] = cloud.executions()
+    [document] = documents_beside(cloud, bucket, execution)
+    message = document["error"]["message"]
+    assert message.startswith(f"{SIDECAR}: S3 refuses to let Cosmos Batch read it (HTTP {status}, {code}).")
+    assert "key's policy" in message and "own it" in message and "sidecar" in document["error"]["remedy"]
+
+
+@pytest.mark.parametrize("bucket", ["assets", "plain"])
+def test_a_late_sidecar_that_s3_refuses_replaces_the_run_without_it(cloud: Cloud, refuse: Refuse, bucket: str) -> None:
+    handler(sqs_batch(created("clip.mp4", cloud.put("clip.mp4", bucket=bucket), bucket)), None)
+    refuse("GetObject", SIDECAR)
+    handler(sqs_batch(created(SIDECAR, cloud.put(SIDECAR, b"{}", bucket=bucket), bucket)), None)
+    without, replacement = cloud.executions()
+    assert (without["status"], replacement["status"]) == ("ABORTED", "RUNNING")
+    assert replacement["input"]["faults"] and "faults" not in without["input"]
+
+
+def test_tags_that_s3_refuses_are_told_beside_their_file(cloud: Cloud, refuse: Refuse) -> None:
+    refuse("GetObjectTagging", "clip.mp4")
+    assert handler(sqs_batch(created("clip.mp4", cloud.put("clip.mp4"))), None) == NOTHING_FAILED
+    [execution] = cloud.executions()
+    [document] = documents_beside(cloud, "assets", execution)
+    assert "clip.mp4: S3 refuses to let Cosmos Batch read its tags (HTTP 403" in document["error"]["message"]
+
+
+def test_of_a_file_that_is_no_input_nothing_that_s3_refuses_is_told(cloud: Cloud, refuse: Refuse) -> None:
+    refuse("GetObject", "notes.txt.metadata.json")
+    refuse("GetObjectTagging", "notes.txt")
+    cloud.put("notes.txt.metadata.json")
+    assert handler(sqs_batch(created("notes.txt", cloud.put("notes.txt"))), None) == NOTHING_FAILED
+    assert cloud.executions() == []
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (400, "RequestTimeout")])
+@pytest.mark.parametrize(("operation", "ending"), [("GetObject", SIDECAR), ("GetObjectTagging", "clip.mp4")])
+def test_a_fault_of_s3_that_passes_is_tried_again(
+    cloud: Cloud, refuse: Refuse, operation: str, ending: str, status: int, code: str
+) -> None:
+    refuse(operation, ending, status, code)
+    answer = handler(sqs_batch(created("clip.mp4", cloud.put("clip.mp4"))), None)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]} and cloud.executions() == []
+
+
+def test_a_request_file_that_s3_refuses_is_refused_where_it_can_be_seen(cloud: Cloud, refuse: Refuse) -> None:
+    refuse("GetObject", "drive.cosmos.json")
+    version = cloud.put("drive.cosmos.json", b'{"prompt": "Rain."}')
+    assert handler(sqs_batch(created("drive.cosmos.json", version)), None) == NOTHING_FAILED
+    [execution] = cloud.executions()
+    assert execution["input"]["requestFile"] == "s3://assets/drive.cosmos.json" and execution["input"]["uploaded"]
 
 
 def test_a_corrected_sidecar_replaces_the_broken_sidecar(cloud: Cloud) -> None:

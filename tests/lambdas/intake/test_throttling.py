@@ -23,6 +23,7 @@ REFUSALS = {
     "stepfunctions.StartExecution too many": (400, "ExecutionLimitExceeded"),
     "s3.HeadObject": (503, "503"),
     "s3.GetObject": (503, "SlowDown"),
+    "s3.GetObject of a key": (400, "KMS.ThrottlingException"),
     "s3.GetObjectTagging": (503, "SlowDown"),
     "dynamodb.GetItem": (400, "ProvisionedThroughputExceededException"),
 }
