@@ -1,4 +1,4 @@
-"""Two managed policies for people: a viewer reads runs, and an operator plans, starts and stops them too."""
+"""Managed policies for people: a viewer reads runs, and an operator plans, starts and stops them too."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,18 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cosmos_batch.contract.s3 import UPLOAD_FOLDER
+from infra.constructs.asset_buckets import AssetBucket
 from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
 from infra.constructs.pipeline import PipelineResources
+from infra.constructs.policy_series import create_policies
 from infra.stacks.storage import StorageStack
 
 
 class PoliciesForPeople(Construct):
-    """The policies. Who has the operator's needs no other. Attach them to groups, roles or permission sets."""
+    """The policies. Who has the operator's needs no other. Attach them to groups, roles or permission sets.
+
+    Each of the two is one policy, and has further ones if there are more adopted buckets than it has room for.
+    """
 
     def __init__(
         self,
@@ -25,49 +30,76 @@ class PoliciesForPeople(Construct):
         pipelines: Sequence[PipelineResources],
     ) -> None:
         super().__init__(scope, construct_id)
-        # CDK then merges statements: IAM refuses a managed policy of more than 6,144 characters.
+        # CDK then merges statements, so that one policy has room for more.
         self.node.set_context("@aws-cdk/aws-iam:minimizePolicies", True)
-        self._storage, self._machine = storage, machine
-        self.viewer = iam.ManagedPolicy(self, "Viewer", description="Read runs of Cosmos Batch and their files")
-        self.operator = iam.ManagedPolicy(self, "Operator", description="Plan, start, stop and read these runs")
-        for policy in (self.viewer, self.operator):
-            self._allow_viewing(policy)
-            _allow_worker_logs(policy, pipelines)
-        self._allow_planning(self.operator, pipelines)
-        self._allow_starting_and_stopping(self.operator)
+        self._storage, self._machine, self._pipelines = storage, machine, pipelines
+        assets = storage.assets.all
+        self.viewer = create_policies(
+            self, "Viewer", "Read runs of Cosmos Batch and their files", assets, self._allow_viewing, _allow_reading
+        )
+        self.operator = create_policies(
+            self, "Operator", "Plan, start, stop and read these runs", assets, self._allow_all, _allow_using
+        )
 
-    def _allow_viewing(self, policy: iam.ManagedPolicy) -> None:
-        """Allow to read the rows and tables of runs, their executions, the documents, and the files they are about."""
+    def _allow_all(self, policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+        """Allow what an operator does."""
+        self._allow_viewing(policy, assets)
+        self._allow_planning(policy, assets)
+        self._allow_starting_and_stopping(policy, assets)
+
+    def _allow_viewing(self, policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+        """Allow to read the rows, tables and logs of runs, their executions, the documents, and the files."""
         allow(policy, ["cloudformation:DescribeStacks"], ["*"])  # the command looks for the stacks by their names
         self._storage.table.grant_calls(policy, "GetItem", "Query")
         allow_objects(policy, self._storage.state, "runs/*", "GetObject")
         allow_list(policy, self._storage.state, "runs/")
         self._machine.grant_execution(policy, "states:DescribeExecution")
-        for asset in self._storage.assets.all:
-            allow_objects(policy, asset.bucket, f"{asset.prefix}*", "GetObject")
-            if asset.key_arn is not None:
-                allow_key(policy, asset.key_arn, "s3")
+        _allow_reading(policy, assets)
+        _allow_worker_logs(policy, self._pipelines)
 
-    def _allow_planning(self, policy: iam.ManagedPolicy, pipelines: Sequence[PipelineResources]) -> None:
+    def _allow_planning(self, policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
         """Allow to list inputs, and to look at everything that would stop a run, as `doctor` does."""
-        self._storage.assets.allow_listing(policy)
+        _allow_listing(policy, assets)
         allow_list(policy, self._storage.models, "models/")
         allow_objects(policy, self._storage.models, "models/*/manifest.json", "GetObject")
-        if pipelines:
-            allow(policy, ["ssm:GetParameter"], [pipeline.parameter.parameter_arn for pipeline in pipelines])
+        if self._pipelines:
+            allow(policy, ["ssm:GetParameter"], [pipeline.parameter.parameter_arn for pipeline in self._pipelines])
         allow(policy, ["servicequotas:GetServiceQuota", "ec2:DescribeInstanceTypeOfferings"], ["*"])
 
-    def _allow_starting_and_stopping(self, policy: iam.ManagedPolicy) -> None:
+    def _allow_starting_and_stopping(self, policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
         """Allow to upload files of a person's machine, to write what is asked, and to begin and stop executions."""
-        for asset in self._storage.assets.all:
-            place = f"{asset.prefix}{UPLOAD_FOLDER}/*"
-            allow_objects(policy, asset.bucket, place, "PutObject", "AbortMultipartUpload")
-            if asset.key_arn is not None:
-                allow_key(policy, asset.key_arn, "s3", writes=True)
+        _allow_uploading(policy, assets)
         allow_objects(policy, self._storage.state, "runs/*", "PutObject", "AbortMultipartUpload")
         self._storage.table.grant_calls(policy, "UpdateItem")
         self._machine.grant_start_execution(policy)
         self._machine.grant_execution(policy, "states:StopExecution")
+
+
+def _allow_using(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+    """Allow to use asset buckets as an operator does."""
+    _allow_reading(policy, assets)
+    _allow_listing(policy, assets)
+    _allow_uploading(policy, assets)
+
+
+def _allow_reading(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+    for asset in assets:
+        allow_objects(policy, asset.bucket, f"{asset.prefix}*", "GetObject")
+        if asset.key_arn is not None:
+            allow_key(policy, asset.key_arn, "s3")
+
+
+def _allow_listing(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+    for asset in assets:
+        allow_list(policy, asset.bucket, asset.prefix or None)
+
+
+def _allow_uploading(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
+    for asset in assets:
+        place = f"{asset.prefix}{UPLOAD_FOLDER}/*"
+        allow_objects(policy, asset.bucket, place, "PutObject", "AbortMultipartUpload")
+        if asset.key_arn is not None:
+            allow_key(policy, asset.key_arn, "s3", writes=True)
 
 
 def _allow_worker_logs(policy: iam.ManagedPolicy, pipelines: Sequence[PipelineResources]) -> None:

@@ -1,8 +1,10 @@
 """The stack of what jobs run through: the functions, the state machine, and each pipeline's queues and workers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -82,8 +84,8 @@ class PipelinesStack(Stack):
             create_upload(functions, config, storage, workflow.machine, plan, intake)
         self._serve_pipelines(workflow, Vams(self, "Vams", functions, settings.vams, storage, workflow))
         people = PoliciesForPeople(self, "People", storage, workflow.machine, pipelines)
-        CfnOutput(self, "ViewerPolicyArn", value=people.viewer.managed_policy_arn)
-        CfnOutput(self, "OperatorPolicyArn", value=people.operator.managed_policy_arn)
+        self._write_policies("ViewerPolicyArn", people.viewer)
+        self._write_policies("OperatorPolicyArn", people.operator)
         self.machine, self.functions = workflow.machine, functions.created
         CfnOutput(self, "StateMachineArn", value=workflow.machine.state_machine_arn)
 
@@ -96,6 +98,11 @@ class PipelinesStack(Stack):
             CfnOutput(self, f"{name}QueueUrl", value=pipeline.queue.queue.queue_url)
             CfnOutput(self, f"{name}Parameter", value=pipeline.parameter.parameter_name)
             CfnOutput(self, f"{name}VamsFunctionName", value=function.function_name)
+
+    def _write_policies(self, name: str, policies: Sequence[iam.ManagedPolicy]) -> None:
+        """Write the ARNs of policies that belong together as outputs; the second is called as the first, with a 2."""
+        for number, policy in enumerate(policies, start=1):
+            CfnOutput(self, name if number == 1 else f"{name}{number}", value=policy.managed_policy_arn)
 
     def _queue_uploads(self, storage: StorageStack) -> EventQueue:
         return EventQueue(

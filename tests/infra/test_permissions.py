@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Callable
 from fnmatch import fnmatchcase
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.infra.deployed import Deployed
 from tests.infra.examples import FOLDER, NAMES, example
 
 MANAGED_POLICY = 6144  # characters of a managed policy that IAM takes
-KEY = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-4567890abcd"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-4567890abc"
 
 # What every function has: its log, and its traces.
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:PutTelemetryRecords"}
@@ -206,20 +207,64 @@ def test_the_policies_for_people_are_attached_to_nobody() -> None:
     assert not [one for one in statements_for_people("everything") if "*" in json.dumps(one["Action"])]
 
 
-def test_the_policies_for_people_are_as_long_as_iam_takes_with_all_pipelines_and_five_buckets_of_others(
-    tmp_path: Path,
-) -> None:
-    config = json.loads((FOLDER / "everything.json").read_text(encoding="utf-8"))
-    buckets = [
-        {"name": f"media-of-a-department-{number}", "prefix": f"videos-{number}/", "kmsKeyArn": f"{KEY}{number}"}
-        for number in range(5)
-    ]
-    config["app"]["cosmosBatch"] = {"storage": {"assetBuckets": buckets}}
-    assembly = Assembly(synthesize(parse_config(json.dumps(config)), tmp_path / "cdk.out"))
+@pytest.fixture(scope="module")
+def adopting(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Assembly]:
+    """Return a function that returns the app with all pipelines and adopted buckets, each with a key of its own."""
+
+    @cache
+    def synthesized(count: int) -> Assembly:
+        config = json.loads((FOLDER / "everything.json").read_text(encoding="utf-8"))
+        buckets = [
+            {"name": f"media-of-a-department-{number}", "prefix": f"videos-{number}/", "kmsKeyArn": f"{KEY}{number:02}"}
+            for number in range(count)
+        ]
+        config["app"]["cosmosBatch"] = {"storage": {"assetBuckets": buckets}}
+        folder = tmp_path_factory.mktemp("adopting")
+        return Assembly(synthesize(parse_config(json.dumps(config)), folder / "cdk.out"))
+
+    return synthesized
+
+
+def documents_for_people(assembly: Assembly, name: str) -> list[Resource]:
+    """Return the documents of the viewer's or the operator's policies, as IAM reads them."""
     deployed = Deployed({f"CosmosBatch-{stack}": template for stack, template in assembly.templates.items()})
-    policies = assembly.properties("Pipelines", "IAM::ManagedPolicy", "People")
-    documents = [deployed.document("CosmosBatch-Pipelines", policy["PolicyDocument"]) for policy in policies]
+    policies = assembly.properties("Pipelines", "IAM::ManagedPolicy", f"People{name}")
+    return [deployed.document("CosmosBatch-Pipelines", policy["PolicyDocument"]) for policy in policies]
+
+
+@pytest.mark.parametrize("buckets", [5, 30])
+@pytest.mark.parametrize("name", ["Viewer", "Operator"])
+def test_the_policies_for_people_are_as_long_as_iam_takes_with_all_pipelines(
+    adopting: Callable[[int], Assembly], name: str, buckets: int
+) -> None:
+    documents = documents_for_people(adopting(buckets), name)
     assert max(len(json.dumps(document, separators=(",", ":"))) for document in documents) <= MANAGED_POLICY
+    outputs = [one for one in adopting(buckets).templates["Pipelines"]["Outputs"] if one.startswith(f"{name}PolicyArn")]
+    assert len(outputs) == len(documents)
+
+
+def test_with_five_buckets_of_others_an_operator_needs_one_policy(adopting: Callable[[int], Assembly]) -> None:
+    """A person who has it already would lose what an update moves into another policy."""
+    assert len(documents_for_people(adopting(5), "Operator")) == 1
+
+
+def test_the_policies_of_an_operator_allow_to_use_every_bucket(adopting: Callable[[int], Assembly]) -> None:
+    granted = {
+        (action, resource)
+        for document in documents_for_people(adopting(30), "Operator")
+        for statement in document["Statement"]
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    }
+    for number in range(30):
+        bucket = f"arn:aws:s3:::media-of-a-department-{number}"
+        assert {
+            ("s3:ListBucket", bucket),
+            ("s3:GetObject", f"{bucket}/videos-{number}/*"),
+            ("s3:PutObject", f"{bucket}/videos-{number}/uploads/*"),
+            ("kms:Decrypt", f"{KEY}{number:02}"),
+            ("kms:GenerateDataKey", f"{KEY}{number:02}"),
+        } <= granted
 
 
 @pytest.mark.parametrize("name", NAMES)
