@@ -80,7 +80,7 @@ def test_a_kept_run_can_be_looked_at_alone(client: TestClient) -> None:
         client.post("/api/plans", json={}),
         client.post("/api/plans/a/start", json={}),
     ):
-        assert answer.status_code == 409 and "No cloud answers" in answer.json()["message"]
+        assert answer.status_code == 409 and "no cloud answers" in answer.json()["message"]
 
 
 @pytest.mark.parametrize(("line", "home"), [("view monday", "monday"), ("console", "")])
