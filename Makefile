@@ -13,17 +13,16 @@ PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests that start a local cloud or browser (tests/test_ci.py keeps these complete), run engines or workers, train a model,
-# or lint the templates of all examples: together they take most of the time of `make test`. After them, those that start
-# many other programs, or wait for clocks.
-NOT_FAST := tests/demo tests/e2e tests/engines tests/local tests/training tests/worker
-NOT_FAST += $(patsubst %,tests/infra/test_%.py,app local_cloud security)
+# or synthesize apps: together they take most of the time of `make test`. After them, those that start many other programs,
+# draw pictures, or wait for clocks.
+NOT_FAST := tests/demo tests/e2e tests/engines tests/infra tests/local tests/training tests/worker
 NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
 NOT_FAST += $(patsubst %,tests/cli/console/test_%_in_browser.py,prefix runs)
 NOT_FAST += tests/cli/stopped_clouds/test_console_in_browser.py
-NOT_FAST += $(patsubst %,tests/infra/test_%.py,changing compute) tests/test_ci.py tests/test_runs_benchmarks.py
+NOT_FAST += tests/test_ci.py tests/test_runs_benchmarks.py tests/test_troubleshooting_page.py tests/viewing
 NOT_FAST += $(patsubst %,tests/store/test_%.py,parallel_restore store_processes) tests/media/test_frame_sampling.py
 NOT_FAST += $(patsubst %,tests/cli/test_%.py,completion web_download) tests/lambdas/runs/test_table_limits.py
-NOT_FAST += tests/lambdas/reporting/test_closed_queues.py
+NOT_FAST += tests/lambdas/reporting/test_closed_queues.py tests/lambdas/vams/test_answers.py
 
 # Values from the command line reach the program through its environment: no shell ever reads them.
 # `value`, because make would expand a dollar sign in them.
@@ -56,10 +55,10 @@ test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 test-again: $(INSTALLED) ## Run the tests that failed the last time, one after the other
 	@$(PYTEST) -rap --last-failed --last-failed-no-failures none
 
-test-fast: style ## Lint, and run the tests without clouds, browsers, engines and workers
+test-fast: style ## Lint, and run the tests without clouds, browsers, engines, workers and synthesis
 	@$(MAKE) --no-print-directory --jobs 2 types test-quick
 
-test-quick: ## Run the tests without clouds, browsers, engines and workers
+test-quick: ## Run the tests without clouds, browsers, engines, workers and synthesis
 	@$(PYTEST) $(SIDE_BY_SIDE) $(NOT_FAST:%=--ignore %) -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
