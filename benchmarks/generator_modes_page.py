@@ -2,10 +2,10 @@
 
 import json
 import statistics
-import textwrap
 from typing import Any
 
 from benchmarks import kernels_page
+from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-modes-nano.json"
@@ -102,13 +102,11 @@ def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any])
 
 
 def _about(results: dict[str, Any]) -> str:
-    return textwrap.fill(
+    return filled(
         f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
         "lock of the image has them: random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
         "our engine.",
-        118,
-        break_on_hyphens=False,
     )
 
 
@@ -120,13 +118,11 @@ def _parts(results: dict[str, Any]) -> str:
     (size, job), steps = next(iter(plain["kinds"]["t2v"].items())), results["steps"]
     step, whole = statistics.median(plain["secondsOfAStep"]), job["seconds"]["generate"]
     before = max(0.0, job["seconds"]["firstStep"] - step)
-    return textwrap.fill(
+    return filled(
         f"- Of the {whole:.2f} s of a {size} video, {steps * step:.2f} s are its {steps} steps. {before:.2f} s pass "
         f"before them, and {whole - before - steps * step:.2f} s after them, with the decoding: the next job in the "
         "queue waits for it.",
-        118,
         subsequent_indent="  ",
-        break_on_hyphens=False,
     )
 
 

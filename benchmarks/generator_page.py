@@ -1,10 +1,10 @@
 """Write the section of `docs/benchmarks.md` about Diffusers on a GPU from its results."""
 
 import json
-import textwrap
 from typing import Any
 
 from benchmarks import generator_modes_page
+from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-nano.json"
@@ -100,12 +100,10 @@ def _as_it_ships() -> str:
         f"{other['kinds']['t2v'][size]['seconds']['generate']:.2f} s)"
         for size in sizes
     )
-    about = textwrap.fill(
+    about = filled(
         f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
         "lock of the image has them, with the jobs of [vLLM-Omni's table](#the-generator-on-a-gpu), in another session "
         f"on an H200: {pairs}. Only the video of {sizes[0]} was made once before.",
-        118,
-        break_on_hyphens=False,
     )
     return f"""{about}
 
@@ -120,7 +118,7 @@ def _all_lossy() -> str:
     small, large = (found["sizes"][size] for size in ("320x192", "832x480"))
     exact, lossy = small["flashAttention"], small["all"]
     gpu = [one["parts"]["transformer"]["gpu"] for one in (exact, lossy)]
-    return textwrap.fill(
+    return filled(
         f"Measured {found['day']} on {found['machine']}, with the same versions: `fp8`, `fp8Attention` and `stepCache` "
         f"together made a video of 320x192 in {lossy['seconds']:.2f} s instead of {exact['seconds']:.2f} s in the same "
         f"run, without the encoding: 21 of 35 steps are computed, and the transformer takes {gpu[1]:.2f} s of the GPU "
@@ -129,20 +127,16 @@ def _all_lossy() -> str:
         f"of 832x480 took {large['flashAttention']['seconds']:.2f} s without these modes; with them it was not "
         "measured, because the time on the machine ended. The goals for lossy modes, of at most 3 s and 25 s, are not "
         "met.",
-        118,
-        break_on_hyphens=False,
     )
 
 
 def _about(results: dict[str, Any]) -> str:
     load = results["workload"]
-    return textwrap.fill(
+    return filled(
         f"Measured {results['day']} on {results['machine']}, torch {results['torch']}, Diffusers "
         f"{results['diffusers']}, fa3-fwd {results['fa3-fwd']}, torchao {results['torchao']}, as the lock of the image "
         f"has them: random weights in Cosmos3-Nano's true shape, text to video, {load['frames']} frames, "
         f"{load['steps']} steps, guidance {load['guidance']:g}.",
-        118,
-        break_on_hyphens=False,
     )
 
 

@@ -1,9 +1,9 @@
 """Write tables of the GPU's seconds by kind of kernel, for the sections about the reasoner and the generator."""
 
 import json
-import textwrap
 from typing import Any
 
+from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
 REASONER = FOLDER / "reasoner-kernels-2b.json"
@@ -22,7 +22,7 @@ _STEPS = 35  # of a video; the profile has fewer
 _KEYS_AND_VALUES = "cute::C<1> >, cute::tuple<cute::C<64>, cute::C<128>, cute::C<128> >, 128, cutlass::bfloat16_t"
 """Part of the name of FlashAttention's kernel that reads kept keys and values, 64 rows of queries at a time."""
 _BYTES_OF_A_TOKEN = 28 * 8 * 128 * 2 * 2  # layers, heads, numbers of keys and of values, in 16 bit
-_TERABYTES_PER_SECOND = 4.8  # of an H200's memory (NVIDIA's data sheet)
+TERABYTES_PER_SECOND = {"H100": 3.35, "H200": 4.8}  # of the GPU's memory (NVIDIA's data sheets)
 
 
 def reasoner() -> str:
@@ -42,18 +42,18 @@ def reasoner() -> str:
         "of it are one kernel, which reads the kept keys and values of each clip for "
         f"each token of its answer: {_BYTES_OF_A_TOKEN / 1024:.0f} KiB for each of {tokens:,.0f} tokens on average, "
         f"{asked['tokens']:.0f} times, for {exact['clips']} clips, are {terabytes:.1f} TB. These are "
-        f"{terabytes / reading:.1f} TB/s of the {_TERABYTES_PER_SECOND} that the memory has, so only fewer bytes make "
-        "it faster, as with `--kv-cache-dtype fp8`, of which no steady state was measured. With FP8, "
+        f"{terabytes / reading:.1f} TB/s of the {TERABYTES_PER_SECOND['H200']} that the memory has, so only "
+        "fewer bytes make it faster, as with `--kv-cache-dtype fp8`, of which no steady state was measured. With FP8, "
         f"{answers['sameAnswers']} of {answers['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
         f"{answers['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
         f"{answers['largestDifference']:.2f}. With random weights many tokens are about as probable as the first, so "
         "this tells nothing of a trained model."
     )
-    return f"""{_filled(_about(found, f"{exact['clips']} clips, all sent at once"))}
+    return f"""{filled(_about(found, f"{exact['clips']} clips, all sent at once"))}
 
 {_table(profiles)}
 
-{_filled(paragraph)}"""
+{filled(paragraph)}"""
 
 
 def terabytes_read(answers: dict[str, Any]) -> float:
@@ -76,11 +76,11 @@ def generator() -> str:
         "attention."
     )
     what = f"a video of {_SIZE} with {found['steps']} steps, all of which take the same time"
-    return f"""{_filled(_about(found, what))}
+    return f"""{filled(_about(found, what))}
 
 {_table(profiles)}
 
-{_filled(paragraph)}"""
+{filled(paragraph)}"""
 
 
 def _about(found: dict[str, Any], what: str) -> str:
@@ -100,7 +100,3 @@ def _table(profiles: dict[str, dict[str, Any]]) -> str:
         seconds = " | ".join(f"{one['kinds'].get(kind, 0.0):.2f} s" for kind in kinds)
         rows.append(f"| {_NAMES[name]} | {seconds} | {one['busy']:.2f} s | {one['span']:.2f} s |")
     return "\n".join(rows)
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, 118, break_on_hyphens=False)

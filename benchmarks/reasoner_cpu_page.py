@@ -1,9 +1,9 @@
 """Write the section of `docs/benchmarks.md` about the reasoner on the CPU from its results."""
 
-import textwrap
 from typing import Any
 
 from benchmarks import reasoner_figures as figures
+from benchmarks.paragraphs import filled
 
 
 def text() -> str:
@@ -34,10 +34,8 @@ of the machine. So these figures show that everything runs, and what a process f
 def _about(results: dict[str, Any]) -> str:
     load = results["workload"]
     prompt = results["worker"]["passes"][0]["promptTokens"] // load["clips"]
-    return textwrap.fill(
+    return filled(
         f"Measured {results['day']} on {results['machine']}, vLLM {results['vllm']}: the tiny checkpoint, "
         f"{load['clips']} different clips of four seconds at {320 * load['scale']} x {240 * load['scale']}, for each "
         f"{prompt:,} tokens of prompt and {load['tokens']} of answer.",
-        118,
-        break_on_hyphens=False,
     )

@@ -1,16 +1,16 @@
 """Write the section of `docs/benchmarks.md` about the reasoner with the vLLM that the images hold."""
 
 import json
-import textwrap
 from typing import Any
 
 from benchmarks import kernels_page
+from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
+from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "reasoner-gpu-2b.json"
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100.json"  # of a later day, since when the vision encoder is compiled
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
-_TERABYTES_PER_SECOND = {"H100": 3.35, "H200": 4.8}  # of the GPU's memory
 BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
 _NAMES = {
     "bf16": "16-bit",
@@ -102,21 +102,19 @@ def _on_h100(found: dict[str, Any]) -> str:
     one, answers, load = h100["bf16"], h100["bf16"]["answers"], h100["bf16"]["loadWithoutCaches"]
     steady = one["steady"]
     before, now = (1000 * _busy_seconds(step) for step in (found["bf16"]["steady"], steady))
-    terabytes = kernels_page.terabytes_read(steady)
-    slower = 1000 * (terabytes / _TERABYTES_PER_SECOND["H100"] - terabytes / _TERABYTES_PER_SECOND["H200"])
-    return textwrap.fill(
+    terabytes = terabytes_read(steady)
+    slower = 1000 * (terabytes / TERABYTES_PER_SECOND["H100"] - terabytes / TERABYTES_PER_SECOND["H200"])
+    return filled(
         f"Measured {h100['day']} on {h100['machine']}, with the same versions, clips and commands, and with vLLM's "
         f"vision encoder compiled: {one['ready 0']['perSecond']:.2f} clips per second of {one['ready 0']['clips']}, "
         f"{steady['perSecond']:.2f} in a steady state of {steady['clips']:,}, in whose middle 70 % the GPU was busy "
         f"for {steady['gpuSteady']['busy']:.1f} %. {answers['sameAnswers']} of {answers['compared']} greedy answers "
         f"are the same with our patches and with vLLM's. The GPU was busy for {now:.1f} ms for each clip, on the H200 "
-        f"for {before:.1f} ms. By NVIDIA's data sheets an H100 reads its memory at {_TERABYTES_PER_SECOND['H100']} "
-        f"TB/s and an H200 at {_TERABYTES_PER_SECOND['H200']} TB/s, so reading the kept keys and values alone takes "
+        f"for {before:.1f} ms. By NVIDIA's data sheets an H100 reads its memory at {TERABYTES_PER_SECOND['H100']} "
+        f"TB/s and an H200 at {TERABYTES_PER_SECOND['H200']} TB/s, so reading the kept keys and values alone takes "
         f"{slower:.0f} ms more for a clip. What the compiled encoder gains was not measured, because no session ran "
         f"both ways on one machine. The machine was slow: loading took {load['seconds']:.0f} s without kept caches, "
         f"{load['phases']['imports']:.0f} of them for imports.",
-        118,
-        break_on_hyphens=False,
     )
 
 
@@ -128,14 +126,12 @@ def _busy_seconds(step: dict[str, Any]) -> float:
 def _large(h100: dict[str, Any]) -> str:
     """Say what limits large clips."""
     all_cores = h100["1080p, 16 cores, CPU"]
-    return textwrap.fill(
+    return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"are decoded on the CPU, which is what limits them: {all_cores['phases']['decode']:.1f} s each, in eight "
         "threads. `gpuDecode` leaves that to the GPU's decoder, and was never run on a GPU. FFmpeg opened the decoder "
         "on this machine, but not in the process of the benchmark, probably because PyTorch had started CUDA there "
         "before. The benchmark opens the decoder first now, and compares the frames of both.",
-        118,
-        break_on_hyphens=False,
     )
 
 
@@ -155,13 +151,11 @@ def _steady(found: dict[str, Any], name: str) -> float:
 
 def _about(found: dict[str, Any]) -> str:
     load = found["workload"]
-    return textwrap.fill(
+    return filled(
         f"Measured {found['day']} on {found['machine']}, vLLM {found['vllm']}, torch {found['torch']}, as the lock of "
         f"the image has them: random weights in the true {load['shape'].upper()} shape, {load['clips']} different "
         f"clips of four seconds at 640 x 480, for each {round(found['bf16']['ready 0']['promptTokens']):,} tokens of "
         f"prompt and {load['tokens']} of answer. All in one session on one machine.",
-        118,
-        break_on_hyphens=False,
     )
 
 
