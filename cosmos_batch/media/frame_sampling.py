@@ -19,7 +19,7 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoded_parts import DecodedParts
 from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.gpu_decoding import gpu_decoder, is_on_gpu, suits_gpu
+from cosmos_batch.media.gpu_decoding import gpu_decoder, suits_gpu
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 
@@ -314,19 +314,18 @@ def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> 
     for frame in frames:
         shape = shape or (*fit(frame.width, frame.height, count, budget), frame.rotation // _QUARTER_TURN)
         width, height, turns = shape
-        if is_on_gpu(frame) and not _scales_alike(frame, width, height):
+        if not _scales_alike(frame, width, height):
             raise _ShortcutFailed
         scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
         yield np.rot90(scaled.to_ndarray(), turns)
 
 
 def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:
-    """Return whether a frame from the GPU has the same pixels as one from the CPU when it is scaled to this size.
+    """Return whether a frame has the same pixels as one that the CPU decoded when it is scaled to this size.
 
-    At its own size it has not, because FFmpeg then rounds the colors of `nv12` otherwise than those of `yuv420p`.
+    One in the GPU's memory has not at its own size, because FFmpeg then rounds the colors of `nv12` otherwise than
+    those of `yuv420p`.
     """
-    return (
-        frame.sw_format is not None
-        and frame.sw_format.name == "nv12"
-        and (width, height) != (frame.width, frame.height)
-    )
+    if frame.sw_format is None:  # the CPU decoded it
+        return True
+    return frame.sw_format.name == "nv12" and (width, height) != (frame.width, frame.height)

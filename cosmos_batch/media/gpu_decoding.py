@@ -45,8 +45,3 @@ def suits_gpu(stream: VideoStream, frames: int) -> bool:
     context = stream.codec_context
     decodes = context.name in CODECS and context.pix_fmt == PIXEL_FORMAT
     return decodes and frames * context.width * context.height >= LEAST_PIXELS
-
-
-def is_on_gpu(frame: av.VideoFrame) -> bool:
-    """Return whether a decoded frame lies in the GPU's memory."""
-    return frame.sw_format is not None
