@@ -241,4 +241,5 @@ DOMAINS: dict[str, Domain] = {
 
 # Modes in which an engine is faster and changes the result, or notices less. They are off by default.
 LossyMode = Literal["fp8", "fp8Cache", "fp8Attention", "stepCache", "seaCache", "gpuDecode"]
+REASONERS_IN_FP8: tuple[LossyMode, ...] = ("fp8", "fp8Cache")  # those of a reasoner for which a GPU computes in FP8
 STEP_CACHES: tuple[LossyMode, ...] = ("stepCache", "seaCache")  # those that skip the layers in some steps

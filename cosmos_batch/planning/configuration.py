@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES, names_for
-from cosmos_batch.catalogue.generation import STEP_CACHES, input_extensions
+from cosmos_batch.catalogue.generation import REASONERS_IN_FP8, STEP_CACHES, input_extensions
 from cosmos_batch.catalogue.hardware import FP8_CAPABILITY, GPUS, INSTANCE_TYPES, dotted
 from cosmos_batch.catalogue.pipelines import Pipeline
 from cosmos_batch.contract.config import Config
@@ -123,7 +123,7 @@ def _refuse_lossy_reasoner(entry: ReasonerEntry, pipeline: Pipeline) -> None:
         if entry.engine not in able:
             use = f"use engine {' or '.join(able)}, or leave {mode} out" if able else f"leave {mode} out"
             raise ValueError(f"{key}: {entry.engine} has no {mode}; {use}")
-    in_fp8 = [mode for mode in entry.lossy if mode.startswith("fp8")]
+    in_fp8 = [mode for mode in entry.lossy if mode in REASONERS_IN_FP8]
     if not in_fp8:
         return
     for name in choose_instance_types(entry, pipeline).names:

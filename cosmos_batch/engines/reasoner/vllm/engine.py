@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.catalogue.generation import LossyMode
+from cosmos_batch.catalogue.generation import REASONERS_IN_FP8, LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
@@ -34,7 +34,6 @@ from cosmos_batch.media import gpu_decoding
 # the generator's other parts are not read.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
-_IN_FP8: tuple[LossyMode, ...] = ("fp8", "fp8Cache")
 _LEAST_MEMORY = 0.05  # share of a GPU's memory: 4 GB of the largest, less than the smallest model's weights
 
 
@@ -68,7 +67,7 @@ class VllmEngine:
 
     def compiled_for(self) -> dict[str, str]:
         """Return the facts that compiled code depends on beside the model."""
-        precision = [mode for mode in self.lossy if mode in _IN_FP8]
+        precision = [mode for mode in self.lossy if mode in REASONERS_IN_FP8]
         lossy = {"lossy": ", ".join(precision)} if precision else {}
         return {**compiled_for(self._served.plan.gpus, "vllm"), **lossy}
 
@@ -131,7 +130,7 @@ class VllmEngine:
 def refuse_lossy_modes(modes: Sequence[LossyMode]) -> None:
     """Raise Failure (EngineFailed) if this machine cannot run one of the modes."""
     for mode in modes:
-        if mode in _IN_FP8:
+        if mode in REASONERS_IN_FP8:
             refuse_without_fp8(REASONERS, mode)
     if "gpuDecode" in modes and gpu_decoding.device_of_this_process() is None:
         why = "FFmpeg could not start a GPU's video decoder (NVDEC)"
