@@ -23,6 +23,10 @@ class AssetBucket:
     triggers: bool = False
     key_arn: str | None = None  # the key with which the owner of an adopted bucket encrypts it
 
+    def allow_listing(self, grantee: iam.IGrantable) -> None:
+        """Allow `grantee` to list the files, and not to read them."""
+        allow_list(grantee, self.bucket, self.prefix or None)
+
     @property
     def root(self) -> str:
         """Return `bucket` or `bucket/prefix/`, the form in which `plan` reads it."""
@@ -69,7 +73,7 @@ class AssetBuckets(Construct):
     def allow_input(self, grantee: iam.IGrantable, *actions: str) -> None:
         """Allow `grantee` to read all versions of files, and further actions on them."""
         for asset in self.all:
-            allow_list(grantee, asset.bucket, asset.prefix or None)
+            asset.allow_listing(grantee)
             allow_objects(grantee, asset.bucket, f"{asset.prefix}*", "GetObject", "GetObjectVersion", *actions)
             if asset.key_arn is not None:
                 allow_key(grantee, asset.key_arn, "s3", writes="PutObject" in actions)
@@ -77,7 +81,7 @@ class AssetBuckets(Construct):
     def allow_listing(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to list the files, and not to read them."""
         for asset in self.all:
-            allow_list(grantee, asset.bucket, asset.prefix or None)
+            asset.allow_listing(grantee)
 
     def allow_error_documents(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to write error documents beside files whose uploads start runs."""

@@ -91,7 +91,7 @@ def _allow_reading(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> 
 
 def _allow_listing(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
     for asset in assets:
-        allow_list(policy, asset.bucket, asset.prefix or None)
+        asset.allow_listing(policy)
 
 
 def _allow_uploading(policy: iam.ManagedPolicy, assets: Sequence[AssetBucket]) -> None:
