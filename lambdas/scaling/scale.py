@@ -172,7 +172,8 @@ class PipelineScaler:
         aging = [worker for worker in live if worker not in young]
         serving = sum(worker.row.completed > 0 for worker in live)
         missing = workers_to_start(wanted, len(young), serving, breaker, now)
-        # Of the total it takes only what the breaker lets it use: other pipelines can run workers meanwhile.
+        # The breaker may allow fewer workers than are wanted. Only those that it allows count against the vCPUs that
+        # all pipelines share, so that other pipelines can use the rest.
         usable = min(wanted, len(young) + missing)
         self._workers.wanted(usable)
         # `maxVCpus` is a total, which Batch enforces for each of the pipeline's compute environments only.

@@ -1,4 +1,4 @@
-"""What the errors of torch and CUDA in a worker's own process mean for its job and for the worker."""
+"""Errors of torch and CUDA in a worker's own process fail its job, or end the worker if the GPU is lost."""
 
 import os
 
