@@ -1,7 +1,7 @@
 """Benchmark of the generator: Diffusers unchanged, then with each of our accelerations added; same job and seed.
 
     python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory,kernels] [--sizes 320x192,832x480]
-                                   [--only baseline,frames,...] [--engine NAME] [--into FILE] [--work DIR]
+                                   [--only baseline,all:320x192:832x480,...] [--engine NAME] [--into FILE] [--work DIR]
 
 Use a GPU with the shape `nano`, or a CPU with `tiny`. Each result is written at once, and a run adds to the results of
 the runs before. `difference` is the one from the frames of the first measure that is named.
@@ -12,7 +12,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -61,8 +61,9 @@ ADDED = (
     Measure("readOnce", replace(PLAIN, cached_prompts=True)),
     Measure("compiled", replace(PLAIN, cached_prompts=True, compiled=True)),
     Measure("channelsLast", replace(PLAIN, cached_prompts=True, compiled=True, channels_last=True)),
-    Measure("givenOnly", replace(Accelerations(), flash_attention=False)),
-    Measure("flashAttention", Accelerations()),
+    Measure("givenOnly", replace(PLAIN, cached_prompts=True, compiled=True, channels_last=True, partial_encoding=True)),
+    Measure("flashAttention", replace(Accelerations(), fused_decoder=False)),
+    Measure("fusedDecoder", Accelerations()),
 )
 LOSSY = (
     Measure("stepCache", Accelerations(), ("stepCache",)),
@@ -82,7 +83,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
     every = ",".join(one.name for one in (*ADDED, *LOSSY))
-    parser.add_argument("--only", default=every, help="measures; the others are compared with the first of them")
+    only = "measures, each with its sizes or with all; the others are compared with the first of them"
+    parser.add_argument("--only", default=every, help=only)
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
@@ -100,17 +102,28 @@ def main() -> None:
         measure(
             workload,
             options.steps.split(","),
-            options.only.split(","),
+            chosen(options.only, workload.sizes),
             options.engine,
             options.work or Path(temporary),
             into,
         )
 
 
+def chosen(only: str, sizes: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the sizes by measure that an option `--only` names; a measure without sizes has all of them."""
+    parts = (one.split(":") for one in only.split(","))
+    return {name: own or sizes for name, *own in parts}
+
+
 def measure(
-    workload: GeneratorWorkload, steps: Sequence[str], only: Sequence[str], engine: str, work: Path, into: Path
+    workload: GeneratorWorkload,
+    steps: Sequence[str],
+    only: Mapping[str, Sequence[str]],
+    engine: str,
+    work: Path,
+    into: Path,
 ) -> None:
-    """Run the steps in their order, and add their results to those in the file `into`."""
+    """Run the steps in their order, and add their results to those in the file `into`. `only` are sizes by measure."""
     model = true_generator.build(workload.shape, work / "models")
     results: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
     here = {"machine": machine(), **{library: installed_version(library) for library in LIBRARIES}}
@@ -144,7 +157,9 @@ def measure(
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def _measures(model: Path, workload: GeneratorWorkload, only: Sequence[str], workload_record: dict[str, Any]) -> Any:
+def _measures(
+    model: Path, workload: GeneratorWorkload, only: Mapping[str, Sequence[str]], workload_record: dict[str, Any]
+) -> Any:
     """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
     references: dict[str, np.ndarray] = {}
@@ -160,7 +175,7 @@ def _measures(model: Path, workload: GeneratorWorkload, only: Sequence[str], wor
         began = time.monotonic()
         checkpoint = _accelerated(checkpoint, one.measures, one.lossy)
         ready = time.monotonic() - began
-        for size in workload.sizes:
+        for size in only[one.name]:
             prepared = _prepared(checkpoint, workload, size)
             brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
             _generate(one, checkpoint, brief)
@@ -184,10 +199,10 @@ def _accelerated(
     has = checkpoint.accelerations
     new = {name: value and not getattr(has, name) for name, value in asdict(wanted).items()}
     # Which kernel attends is decided as a layer is compiled.
-    disable_compilation(checkpoint.omni.transformer)
+    disable_compilation(checkpoint.omni)
     journal = Journal()
     # The prompts' cache leaves no step out, and FlashAttention computes in 16 bit, until a lossy mode is applied.
-    again = ("compiled", "cached_prompts", "flash_attention")
+    again = ("compiled", "cached_prompts", "flash_attention", "fused_decoder")
     accelerate(
         checkpoint.omni,
         Accelerations(**{**new, **{name: getattr(wanted, name) for name in again}}),

@@ -27,6 +27,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks import reasoner_worker, true_shapes
+from benchmarks.gpu_decoding import COMPARED, FEW_CORES, same_frames
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.instant_aws import InstantAws
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
@@ -41,17 +42,14 @@ from cosmos_batch.engines.reasoner import chat_request
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.media import PixelBudget, VideoInfo, gpu_decoding, probe, sample_frames
+from cosmos_batch.media.gpu_decoding import device_of_this_process
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _COMPARED = 16  # clips whose answers are compared
-_FEW_CORES = 4
-_ALIKE = 4  # large clips whose frames are compared
 _ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
 _PRINTED = 500  # characters: greedy answers are long
-_BUDGET = PixelBudget(40 * 768 * 768, 768 * 768, 32)
 _EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
 
 
@@ -115,13 +113,13 @@ class ReasonerSession:
         cores, exact = os.sched_getaffinity(0), engine.lossy
         await self._pass(aws, large[:8], "Large, warm-up. ")
         decoders = {"CPU": exact}
-        if gpu_decoding.device_of_this_process() is not None:
-            self.keep("1080p, same frames", same_frames(large[:_ALIKE]))
+        if device_of_this_process() is not None:
+            self.keep("1080p, same frames", same_frames(large[:COMPARED]))
             decoders["GPU"] = (*exact, _ON_GPU)
         for decoder, engine.lossy in decoders.items():
             self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
-        with on_cores(set(sorted(cores)[:_FEW_CORES])):
-            self.keep(f"1080p, {_FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
+        with on_cores(set(sorted(cores)[:FEW_CORES])):
+            self.keep(f"1080p, {FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
         engine.lossy = exact
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
@@ -228,24 +226,6 @@ def _same_tokens(answer: list[Any], other: list[Any]) -> int:
     return next((place for place, (one, two) in enumerate(tokens) if one[0] != two[0]), len(answer))
 
 
-def same_frames(clips: list[Path]) -> dict[str, Any]:
-    """Sample clips with both decoders, and return how many have the same frames to the last bit, and the seconds."""
-    found: dict[str, Any] = {"clips": len(clips), "same": 0, "cpu": [], "gpu": []}
-    for clip in clips:
-        info = probe(clip)
-        assert isinstance(info, VideoInfo)
-        sampled = []
-        for decoder in ("cpu", "gpu"):
-            began = time.monotonic()
-            on_gpu = decoder == "gpu"
-            sampled.append(sample_frames(clip, info.timeline, 4, _BUDGET, max_frames=768, on_gpu=on_gpu))
-            found[decoder].append(round(time.monotonic() - began, 3))
-        exact, other = sampled
-        assert other.notes != exact.notes, "the GPU decoded it"
-        found["same"] += bool((exact.frames == other.frames).all())
-    return found
-
-
 def traces_in(work: Path) -> Path:
     """Return the folder of the traces of PyTorch's profiler."""
     return work / "traces"
@@ -290,7 +270,7 @@ def profiled(folder: Path) -> Iterator[None]:
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
-    gpu_decoding.device_of_this_process()  # before PyTorch starts CUDA, with flags that FFmpeg does not take
+    device_of_this_process()  # before PyTorch starts CUDA, with flags that FFmpeg does not take
     tiny = options.shape == "tiny"
     scale, warm_up = (1, 8) if tiny else (2, 64)
     workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), scale, warm_up)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from benchmarks import kernels_page
+from benchmarks import gpu_decoding, kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
@@ -26,6 +26,7 @@ def text() -> str:
     ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
     h100 = json.loads(ON_H100.read_text(encoding="utf-8"))["bf16"]
     large = [h100[f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
+    gpu = _sampled("gpu")
     answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
 
@@ -65,7 +66,8 @@ def text() -> str:
 | faster than raw vLLM in the same session | {ready / raw:.2f} times for {load["clips"]} clips, \
 {_steady(found, "bf16") / raw:.2f} in a steady state | {_met(ready > raw)} |
 | 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16 | {large[1]:.2f} and {large[0]:.2f} clips per \
-second, {large[1] / large[0]:.2f} | {_met(large[1] >= OF_ALL_CORES * large[0])} |
+second, {large[1] / large[0]:.2f}; with `gpuDecode`, without a model, {gpu[4]:.2f} and {gpu[16]:.2f}, \
+{gpu[4] / gpu[16]:.2f} | {_met(large[1] >= OF_ALL_CORES * large[0])} |
 | at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |
 
 {kernels_page.reasoner()}
@@ -78,6 +80,8 @@ Our worker is slower than raw vLLM because of the first seconds, in which the GP
 
 {_large(h100)}
 
+{_gpu_decoding()}
+
 {_starts(found)}
 
 The machine was the same for all of them, and the files were in the page cache. Not measured with this release: a
@@ -87,6 +91,7 @@ two GPUs.
 ```
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --passes 0
+python -m benchmarks.gpu_decoding --work FOLDER --into FILE
 python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --name fp8 --compare --steady 700 --lossy fp8,fp8Cache
 python -m benchmarks.reasoner --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE
 python -m benchmarks.reasoner_gpu --work FOLDER --into KERNELS --compare --kernels 128
@@ -129,10 +134,37 @@ def _large(h100: dict[str, Any]) -> str:
     return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"are decoded on the CPU, which is what limits them: {all_cores['phases']['decode']:.1f} s each, in eight "
-        "threads. `gpuDecode` leaves that to the GPU's decoder, and was never run on a GPU. FFmpeg opened the decoder "
-        "on this machine, but not in the process of the benchmark, probably because PyTorch had started CUDA there "
-        "before. The benchmark opens the decoder first now, and compares the frames of both.",
+        "threads. `gpuDecode` leaves that to the GPU's decoder. A worker was not measured with it.",
     )
+
+
+def _gpu_decoding() -> str:
+    """Return how fast clips are sampled without a model, by both decoders."""
+    found = json.loads(gpu_decoding.RESULT.read_text(encoding="utf-8"))
+    frames = found["frames"]
+    about = filled(
+        f"Measured {found['day']} on {found['machine']}, while files were copied to it: {found['clips']} of these "
+        "clips, decoded and scaled without a model, in eight threads as in a worker. The frames of the GPU are the "
+        f"same to the last bit as those of the CPU in {frames['same']} of {frames['clips']} clips compared. Opening a "
+        "clip and scaling its frames is left to the cores.",
+    )
+    rows = [
+        f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
+        f"{one['cpuSecondsPerClip']:.2f} s |"
+        for one in found["rates"]
+        if one["threads"] == gpu_decoding.THREADS
+    ]
+    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
+
+
+def _sampled(decoder: str) -> dict[int, float]:
+    """Return the clips per second that a decoder samples, by the number of cores."""
+    rates = json.loads(gpu_decoding.RESULT.read_text(encoding="utf-8"))["rates"]
+    return {
+        one["cores"]: one["perSecond"]
+        for one in rates
+        if (one["decoder"], one["threads"]) == (decoder, gpu_decoding.THREADS)
+    }
 
 
 def best(found: dict[str, Any]) -> float:

@@ -145,6 +145,13 @@ def test_each_measure_of_the_generator_is_added_to_those_before() -> None:
     assert default == Accelerations(), "what is called our engine is our engine"
 
 
+def test_a_measure_may_have_sizes_of_its_own() -> None:
+    assert generator.chosen("fp8,all:320x192:1280x720", ("320x192", "832x480")) == {
+        "fp8": ("320x192", "832x480"),
+        "all": ["320x192", "1280x720"],
+    }
+
+
 def test_each_lossy_mode_is_measured_on_top_of_our_engine() -> None:
     assert {one.name: set(one.lossy) for one in generator.LOSSY} == {
         "fp8": {"fp8"}, "stepCache": {"stepCache"}, "both": {"fp8", "stepCache"},

@@ -7,6 +7,7 @@ frames that are neither wanted nor referred to, and uses the GPU's decoder for l
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -239,7 +240,7 @@ def _decode_once(
             shortcuts = replace(shortcuts, unreferenced=False)
         frames = decode_at_times(container, stream, timeline, wanted, check, shortcuts, parts)
         try:
-            pixels = np.stack(list(_scale(frames, len(wanted), budget)))
+            pixels = _scaled(frames, len(wanted), budget)
         except av.FFmpegError as error:
             if shortcuts == Shortcuts():
                 raise unusable_file(f"The video is damaged: it cannot be decoded ({error.strerror}).") from error
@@ -303,21 +304,32 @@ def _seek(container: InputContainer, stream: VideoStream, seconds: float) -> Non
             container.seek(round(seconds / stream.time_base), stream=stream)
 
 
-def _scale(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> Iterator[np.ndarray]:
-    """Yield `count` frames as RGB, at a size at which all fit the budget, and upright.
+def _scaled(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) -> np.ndarray:
+    """Return `count` frames as RGB, at a size at which all fit the budget, and upright.
 
     Phones store portrait video on its side, with a display matrix. Size and rotation are those of the first frame for
     all frames, because a stream may change both.
     """
     scaler = VideoReformatter()
-    shape: tuple[int, int, int] | None = None
-    for frame in frames:
-        shape = shape or (*fit(frame.width, frame.height, count, budget), frame.rotation // _QUARTER_TURN)
-        width, height, turns = shape
+    first = next(frames)
+    width, height = fit(first.width, first.height, count, budget)
+    turns = first.rotation // _QUARTER_TURN
+    upright = (width, height) if turns % 2 else (height, width)
+    # Each frame is copied to its place at once, so that no second copy of all of them is in memory.
+    pixels = np.empty((count, *upright, 3), np.uint8)
+    for place, frame in zip(pixels, chain([first], frames), strict=True):
         if not _scales_alike(frame, width, height):
             raise _ShortcutFailed
         scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-        yield np.rot90(scaled.to_ndarray(), turns)
+        place[:] = np.rot90(_rows(scaled), turns)
+    return pixels
+
+
+def _rows(frame: av.VideoFrame) -> np.ndarray:
+    """Return the pixels [H, W, 3] of a frame in `rgb24`, in the frame's own memory."""
+    [plane] = frame.planes
+    lines = np.frombuffer(memoryview(plane), np.uint8).reshape(frame.height, plane.line_size)
+    return np.reshape(lines[:, : 3 * frame.width], (frame.height, frame.width, 3))
 
 
 def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:

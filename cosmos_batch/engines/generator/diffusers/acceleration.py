@@ -30,6 +30,8 @@ class Accelerations:
         The transformer's layers are compiled, on a GPU.
     channels_last
         The weights of the VAE's convolutions are in channels-last memory format, on a GPU.
+    fused_decoder
+        The VAE's decoder needs fewer operations, on a GPU; see `decoder`.
     """
 
     cached_prompts: bool = True
@@ -37,6 +39,7 @@ class Accelerations:
     flash_attention: bool = True
     compiled: bool = True
     channels_last: bool = True
+    fused_decoder: bool = True
 
 
 def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
@@ -63,6 +66,11 @@ def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Jo
             for kind, memory_format in formats.items():
                 if isinstance(module, kind):
                     module.to(memory_format=memory_format)
+    if accelerations.fused_decoder and device == "cuda":
+        from cosmos_batch.engines.generator.diffusers.decoder import compile_norms, fuse_decoder
+
+        fuse_decoder(omni.vae)
+        compile_norms(omni.vae)
 
 
 def compile_layers(transformer: Any, **options: Any) -> None:
@@ -70,15 +78,18 @@ def compile_layers(transformer: Any, **options: Any) -> None:
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
 
 
-def disable_compilation(transformer: Any) -> None:
-    """Run the layers uncompiled from here on."""
-    for layer in transformer.layers:
+def disable_compilation(omni: Any) -> None:
+    """Run everything uncompiled from here on."""
+    for layer in omni.transformer.layers:
         layer._compiled_call_impl = None
+    for module in omni.vae.modules():
+        if "compiled" in vars(module):
+            del module.compiled  # that of the class is not compiled
 
 
-def disable_flash_attention(transformer: Any) -> None:
+def disable_flash_attention(omni: Any) -> None:
     """Use PyTorch's own attention from here on."""
-    for layer in transformer.layers:
+    for layer in omni.transformer.layers:
         layer.kernel = None
 
 
@@ -111,7 +122,7 @@ def warm_up(
     if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None and not needs_flash_attention:
         fallbacks["attention is PyTorch's own"] = disable_flash_attention
     if accelerations.compiled:
-        fallbacks["the layers are not compiled"] = disable_compilation
+        fallbacks["the layers and the decoder are not compiled"] = disable_compilation
     for consequence, disable in fallbacks.items():
         try:
             _generate_smallest(omni, accelerations)
@@ -119,7 +130,7 @@ def warm_up(
             raise
         except Exception as error:
             journal.note(f"{consequence}, and slower for it: {type(error).__name__}: {error}")
-            disable(omni.transformer)
+            disable(omni)
         else:
             return
     _generate_smallest(omni, accelerations)

@@ -4,7 +4,7 @@ Their effect on quality was not measured, because that needs the released weight
 torch nor Diffusers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -73,34 +73,11 @@ def attend_in_fp8(transformer: Any) -> None:
 
     Raises Failure (EngineFailed) if FlashAttention 3 is not loaded.
     """
+    from cosmos_batch.engines.generator.diffusers.fp8_attention import fp8_attention
+
     kernel = transformer.layers[0].kernel
     if kernel is None:
         why = "FlashAttention 3 (fa3-fwd) could not be loaded, as the worker's log says"
         raise unavailable(["fp8Attention"], why, "Use the container image", GENERATORS)
     for layer in transformer.layers:
         layer.kernel = partial(fp8_attention, kernel)
-
-
-def fp8_attention(kernel: Callable[..., Any], query: Any, keys: Any, values: Any) -> Any:
-    """Return the attention that a kernel of FlashAttention 3 computes from inputs in FP8.
-
-    Queries are [batch, tokens, heads, width]. Keys and values have fewer heads, each of which serves a group of the
-    queries' heads (grouped-query attention). Each head of the keys has its own scale.
-    """
-    scaled = (quantized_heads(one, keys.shape[2]) for one in (query, keys, values))
-    (query8, query_scale), (keys8, keys_scale), (values8, values_scale) = scaled
-    return kernel(query8, keys8, values8, q_descale=query_scale, k_descale=keys_scale, v_descale=values_scale)
-
-
-def quantized_heads(tensor: Any, groups: int) -> tuple[Any, Any]:
-    """Return a tensor of [batch, tokens, heads, width] in FP8 (E4M3), and its scales of [batch, groups].
-
-    The tensor's values are those in FP8, multiplied by the scale of their group of heads.
-    """
-    import torch
-
-    grouped = tensor.unflatten(2, (groups, -1))
-    largest = grouped.abs().amax(dim=(1, 3, 4)).float()
-    scale = largest.clamp(min=torch.finfo(torch.float32).tiny) / torch.finfo(torch.float8_e4m3fn).max
-    quantized = (grouped / scale[:, None, :, None, None]).to(torch.float8_e4m3fn)
-    return quantized.flatten(2, 3), scale

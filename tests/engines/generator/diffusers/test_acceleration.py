@@ -231,6 +231,33 @@ def test_failed_compilation_falls_back_to_uncompiled_layers(plain: LoadedCheckpo
     assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters))
 
 
+def test_the_decoder_is_fused_only_on_a_gpu(plain: LoadedCheckpoint, load: Load) -> None:
+    from cosmos_batch.engines.generator.diffusers.decoder import ActivatedNorm, ChunkDecodingVae
+
+    assert not isinstance(load(Accelerations()).omni.vae, ChunkDecodingVae)
+    checkpoint = load(PLAIN)
+    acceleration.accelerate(checkpoint.omni, replace(PLAIN, fused_decoder=True), "cuda", Journal())
+    assert isinstance(checkpoint.omni.vae, ChunkDecodingVae)
+    norms = [module for module in checkpoint.omni.vae.modules() if isinstance(module, ActivatedNorm)]
+    assert norms and all("compiled" in vars(norm) for norm in norms)
+
+
+def test_failed_compilation_of_the_decoder_falls_back_to_uncompiled(plain: LoadedCheckpoint, load: Load) -> None:
+    from cosmos_batch.engines.generator.diffusers import decoder
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("Failed to find C compiler")
+
+    checkpoint, journal = replace(load(Accelerations()), device="cuda"), Journal()
+    decoder.fuse_decoder(checkpoint.omni.vae)
+    decoder.compile_norms(checkpoint.omni.vae, backend=broken)
+    checkpoint.warm_up(journal)
+    assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
+    frames = [generate_media(one, parameters).frames.astype(int) for one in (checkpoint, plain)]
+    assert np.abs(frames[0] - frames[1]).max() <= 1  # the decoder rounds otherwise
+
+
 def test_warm_up_out_of_memory_is_raised_without_retry(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 

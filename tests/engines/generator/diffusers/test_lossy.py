@@ -11,7 +11,7 @@ import pytest
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.engines.generator.diffusers import acceleration, lossy
+from cosmos_batch.engines.generator.diffusers import acceleration, fp8_attention, lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
@@ -263,16 +263,25 @@ def test_attention_in_fp8_has_a_scale_for_each_head_of_the_keys() -> None:
     exact = torch.nn.functional.scaled_dot_product_attention(
         *(one.transpose(1, 2) for one in (query, keys, values)), enable_gqa=True
     ).transpose(1, 2)
-    apart = lossy.fp8_attention(attended, query, keys, values) - exact
+    apart = fp8_attention.fp8_attention(attended, query, keys, values) - exact
     for heads in (slice(0, 4), slice(4, 8)):
         assert 0 < apart[:, :, heads].norm() < 0.1 * exact[:, :, heads].norm()
+
+
+def test_the_operation_that_finds_scales_can_be_compiled_around() -> None:
+    import torch
+
+    grouped = torch.randn(2, 5, 3, 4, 8, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    largest = fp8_attention.largest_of_groups(grouped)
+    assert torch.equal(largest, grouped.abs().amax(dim=(1, 3, 4)).float())
+    torch.library.opcheck(fp8_attention.largest_of_groups, (grouped,))
 
 
 def test_zeros_attend_to_nothing_in_fp8() -> None:
     import torch
 
     zeros = torch.zeros(1, 5, 2, 16)
-    assert torch.equal(lossy.fp8_attention(attended, zeros, zeros, zeros), zeros)
+    assert torch.equal(fp8_attention.fp8_attention(attended, zeros, zeros, zeros), zeros)
 
 
 @pytest.mark.parametrize(("output", "fits"), [("9.0\n", True), ("8.9\n", False), ("10.0\n", False), ("", False)])
@@ -297,4 +306,4 @@ def test_every_layer_attends_in_fp8(checkpoint: Path) -> None:
     for layer in transformer.layers:
         layer.kernel = attended
     lossy.attend_in_fp8(transformer)
-    assert [layer.kernel.func for layer in transformer.layers] == [lossy.fp8_attention] * LAYERS
+    assert [layer.kernel.func for layer in transformer.layers] == [fp8_attention.fp8_attention] * LAYERS
