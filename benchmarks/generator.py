@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("--sizes", help="all of the shape's by default")
     every = ",".join(one.name for one in (*ADDED, *LOSSY))
-    only = "measures, each with its sizes or with all; the others are compared with the first of them"
+    only = "measures, each with its sizes or with all; the others are compared with the first exact one of a size"
     parser.add_argument("--only", default=every, help=only)
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
@@ -180,7 +180,9 @@ def _measures(
             brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
             _generate(one, checkpoint, brief)
             results, frames = _timed(one, checkpoint, prepared)
-            apart = _difference(frames, references.setdefault(size, frames))
+            if not one.lossy:
+                references.setdefault(size, frames)
+            apart = _difference(frames, references[size]) if size in references else {}
             yield size, one.name, {**results, "warmUp": round(ready, 2), **apart}
 
 

@@ -123,7 +123,8 @@ def _with_fused_decoder() -> str:
     small, large = (found["sizes"][size] for size in ("320x192", "832x480"))
     about = filled(
         f"Measured {found['day']} on {found['machine']}, with the same versions, without the encoding, all in one run. "
-        "In the first row the VAE decodes as Diffusers does. The others have the first form of our decoder "
+        "In the first row the VAE decodes as Diffusers does, as it does in the second, where the layers are replayed "
+        "as CUDA graphs. The others have both these graphs and our decoder "
         "([decision 041](decisions/041-diffusers-made-fast.md)). The GPU's seconds are those of the 70 passes of the "
         "transformer, of which `stepCache` computes 42, and of the VAE:",
     )
@@ -131,21 +132,21 @@ def _with_fused_decoder() -> str:
         f"| {words} | {_measured(small.get(name))} | {_measured(large.get(name))} |"
         for name, words in {
             "flashAttention": "VAE as in Diffusers",
+            "graphs": "CUDA graphs",
             "fusedDecoder": "our decoder",
             "fp8": _LOSSY["fp8"],
             "all": _LOSSY["all"],
         }.items()
     ]
     passes = [1000 * small[name]["parts"]["transformer"]["gpu"] / count for name, count in (("fp8", 70), ("all", 42))]
-    graphs = small["graphs"]["seconds"]
     after = filled(
-        "The goals for lossy modes, of at most 3 s and 25 s, are not met. `fp8Attention` makes a pass of 320x192 "
-        f"slower: {passes[1]:.0f} ms with it and `fp8`, {passes[0]:.0f} ms with `fp8` alone. The cause was not "
-        "profiled. It is probably the kernel that finds the scales, which is compiled in the warm-up, for a few "
-        "tokens, and is slow for many. Since then PyTorch's own kernel finds them, and what the decoder upsamples "
-        "stays in the memory format of its convolutions. Neither was measured, because the time on the machine ended. "
-        "The layers were replayed as CUDA graphs in all rows but the first, which gained nothing "
-        f"({graphs:.2f} s with the VAE as in Diffusers), so they are launched one by one again.",
+        "The goals for lossy modes, of at most 3 s and 25 s, are not met. With all three modes a computed pass of "
+        f"320x192 takes {passes[1]:.0f} ms, with `fp8` alone {passes[0]:.0f} ms. The cause was not profiled. It is "
+        "probably the kernel that finds the scales of `fp8Attention`, which is compiled in the warm-up, for a few "
+        "tokens, and is slow for many. Since then PyTorch's own kernel finds them, what the decoder upsamples stays "
+        "in the memory format of its convolutions, and it decodes at most three latent frames of 320x192 at once "
+        "instead of six. This was not measured, nor were memory and pixels, because the time on the machine ended. "
+        "CUDA graphs gained nothing, so the kernels are launched one by one again.",
     )
     head = "| | 320x192 | transformer, VAE | 832x480 | transformer, VAE |\n|---|---|---|---|---|"
     return "\n".join([about, "", head, *rows, "", after])

@@ -27,7 +27,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks import reasoner_worker, true_shapes
-from benchmarks.gpu_decoding import COMPARED, FEW_CORES, same_frames
+from benchmarks.gpu_sampling import COMPARED, FEW_CORES, same_frames
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.instant_aws import InstantAws
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options

@@ -27,11 +27,11 @@ class Accelerations:
     flash_attention
         FlashAttention 3 computes the attention of the noise stream, on a GPU that it supports.
     compiled
-        The transformer's layers are compiled, on a GPU.
+        The transformer's layers, and the normalizations of a fused decoder, are compiled, on a GPU.
     channels_last
         The weights of the VAE's convolutions are in channels-last memory format, on a GPU.
     fused_decoder
-        The VAE's decoder needs fewer operations, on a GPU; see `decoder`.
+        The VAE's decoder needs fewer operations, on a GPU; see `decoder`. In 16 bit it rounds otherwise.
     """
 
     cached_prompts: bool = True
@@ -70,7 +70,8 @@ def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Jo
         from cosmos_batch.engines.generator.diffusers.decoder import compile_norms, fuse_decoder
 
         fuse_decoder(omni.vae)
-        compile_norms(omni.vae)
+        if accelerations.compiled:
+            compile_norms(omni.vae)
 
 
 def compile_layers(transformer: Any, **options: Any) -> None:
@@ -82,9 +83,10 @@ def disable_compilation(omni: Any) -> None:
     """Run everything uncompiled from here on."""
     for layer in omni.transformer.layers:
         layer._compiled_call_impl = None
-    for module in omni.vae.modules():
-        if "compiled" in vars(module):
-            del module.compiled  # that of the class is not compiled
+    # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
+    from cosmos_batch.engines.generator.diffusers.decoder import uncompile_norms
+
+    uncompile_norms(omni.vae)
 
 
 def disable_flash_attention(omni: Any) -> None:

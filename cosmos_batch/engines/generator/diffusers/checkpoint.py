@@ -123,7 +123,7 @@ def load_checkpoint(
 
     With `offload`, the transformer's layers stay in the host's memory, and each is copied to the GPU while the one
     before computes. This excludes the accelerations that change layers, because Diffusers' offloading hooks need each
-    layer to be called once in each pass.
+    layer to be called once in each pass, and the fused decoder, because memory is short.
 
     Raises Failure: ModelUnavailable if the folder holds no complete checkpoint; EngineFailed if a lossy mode is
     impossible on this machine.
@@ -136,7 +136,8 @@ def load_checkpoint(
     diffusers: Any = import_module("diffusers")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if offload:
-        accelerations = replace(accelerations, cached_prompts=False, flash_attention=False, compiled=False)
+        left_out = dict.fromkeys(("cached_prompts", "flash_attention", "compiled", "fused_decoder"), False)
+        accelerations = replace(accelerations, **left_out)
     with loading(folder, GENERATORS), journal.listening("diffusers"):
         omni = diffusers.Cosmos3OmniPipeline.from_pretrained(
             folder,

@@ -2,8 +2,8 @@
 Diffusers' own.
 
 Diffusers decodes one latent frame after the other, and passes over the data of each convolution many times: it
-normalizes, activates and pads in steps of their own, and rearranges them between two memory formats. On a fast GPU,
-all this takes longer than the convolutions.
+normalizes, activates and pads in steps of their own, and rearranges them between two memory formats. For a small video
+on an H100, the host needs as long to launch all this as the GPU for computing it.
 """
 
 from typing import Any
@@ -12,9 +12,10 @@ import torch
 from diffusers.models.autoencoders import autoencoder_kl_wan as wan
 from torch import Tensor
 
-PIXELS_AT_ONCE = 832 * 480
-"""Latent frames of smaller videos are decoded several at once, as long as all of them together have at most so many
-pixels in a frame. So they need no more memory than one latent frame of a video of this size."""
+PIXELS_AT_ONCE = 3 * 320 * 192
+"""So many latent frames are decoded at once that their number times a frame's height and width is at most this. Of a
+larger video, each is decoded alone. For three frames of 320x192 the largest tensors take about 1 GiB by their shapes,
+which is within what a plan counts on for such a video (`PEAKS_OF_DIFFUSERS`)."""
 
 
 def normalize_and_activate(features: Tensor, gamma: Tensor) -> Tensor:
@@ -23,23 +24,29 @@ def normalize_and_activate(features: Tensor, gamma: Tensor) -> Tensor:
     It is computed in float32, and rounded once.
     """
     wide = features.float()
-    # Zeros stay zeros: Diffusers divides by a norm of at least 1e-12.
+    # Without a least value, zeros would be multiplied by infinity.
     mean_square = wide.square().mean(dim=1, keepdim=True).clamp(min=1e-30)
     return torch.nn.functional.silu(wide * torch.rsqrt(mean_square) * gamma.float()).to(features.dtype)
 
 
 class ActivatedNorm(wan.WanRMS_norm):
-    """Wan's normalization together with the SiLU that follows it. `compiled` is `normalize_and_activate`."""
+    """Wan's normalization together with the SiLU that follows it.
 
-    compiled: Any = staticmethod(normalize_and_activate)
+    Attributes
+    ----------
+    compute
+        `normalize_and_activate`, or what torch compiles from it.
+    """
+
+    compute: Any = staticmethod(normalize_and_activate)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the normalized and activated features [B, C, T, H, W], in channels-last memory format."""
         channels_last = features.movedim(1, -1)
-        # Rows of channels are not copied in this format, and one graph serves all sizes. `data` hides from torch which
-        # tensor the rows are a view of, for each of whose formats it would compile again.
+        # Rows of channels are not copied in this format, and one graph serves all sizes. For a view, torch compiles
+        # again for each layout of the tensor that it is a view of; `data` is none, and has no gradient.
         rows = channels_last.flatten(0, -2).contiguous().data
-        activated: Tensor = self.compiled(rows, self.gamma.data.flatten())
+        activated: Tensor = self.compute(rows, self.gamma.data.flatten())
         return activated.view(channels_last.shape).movedim(-1, 1)
 
 
@@ -65,7 +72,7 @@ class Upsampling(wan.WanResample):
     Numbers are copied to all their places at once, in channels-last memory format.
     """
 
-    def forward(self, features: Tensor, feat_cache: Any = None, feat_idx: Any = None) -> Tensor:
+    def forward(self, features: Tensor, feat_cache: Any, feat_idx: Any) -> Tensor:
         """Upsample features [B, C, T, H, W]; `feat_cache[feat_idx[0]]` are the last frames of the chunk before."""
         rows = features.movedim(1, -1)
         frames = rows.unsqueeze(2)  # [B, T, frames of each, H, W, C]
@@ -109,7 +116,10 @@ class ChunkDecodingVae(wan.AutoencoderKLWan):
     """Wan's VAE, which decodes several latent frames of a small video at once."""
 
     def _decode(self, latents: Tensor, return_dict: bool = True) -> Any:
-        """Decode latents [1, z, T, H, W] to pixels [1, 3, 1 + 4 * (T - 1), 16 * H, 16 * W] between -1 and 1."""
+        """Decode latents [B, z, T, H, W] to pixels between -1 and 1: with Cosmos 3's factors, they are
+        [B, 3, 1 + 4 * (T - 1), 16 * H, 16 * W]. In tiles, it decodes as Diffusers does."""
+        if self.use_tiling:
+            return super()._decode(latents, return_dict)
         self.clear_cache()
         latents = self.post_quant_conv(latents)
         side = self.config.scale_factor_spatial
@@ -154,4 +164,11 @@ def compile_norms(vae: Any, **options: Any) -> None:
     compiled = torch.compile(normalize_and_activate, fullgraph=True, dynamic=True, **options)
     for module in vae.decoder.modules():
         if isinstance(module, ActivatedNorm):
-            module.compiled = compiled
+            module.compute = compiled
+
+
+def uncompile_norms(vae: Any) -> None:
+    """Undo `compile_norms`."""
+    for module in vae.decoder.modules():
+        if isinstance(module, ActivatedNorm):
+            module.compute = normalize_and_activate

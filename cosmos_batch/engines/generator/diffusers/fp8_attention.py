@@ -35,7 +35,7 @@ def largest_of_groups(grouped: Tensor) -> Tensor:
     """Return the largest absolute value of each group in [batch, tokens, groups, heads, width]: [batch, groups].
 
     It is an operation of its own so that torch does not compile it. Layers are compiled while they warm up with a few
-    tokens, and a reduction over so few gets a kernel that is slow for many.
+    tokens, and a kernel that suits a reduction over so few is probably slow for many (decision 063).
     """
     largest: Tensor = torch.linalg.vector_norm(grouped, ord=math.inf, dim=(1, 3, 4)).float()
     return largest
