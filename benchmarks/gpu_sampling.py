@@ -22,10 +22,10 @@ from benchmarks.reasoner_large_clips import make_large_clips
 from benchmarks.results import FOLDER
 from cosmos_batch.media import Clip, PixelBudget, VideoInfo, probe, sample_frames
 from cosmos_batch.media.frame_sampling import DECODED_BY_GPU
-from cosmos_batch.media.gpu_decoding import device_of_this_process
+from cosmos_batch.media.gpu_decoding import AT_ONCE, device_of_this_process
 
 RESULT = FOLDER / "gpu-sampling.json"
-THREADS = 8  # as many as a worker on 16 cores has, whatever the number of cores here
+THREADS = AT_ONCE  # also for the CPU's decoder, and whatever the number of cores
 FEW_CORES = 4
 COMPARED = 4  # clips whose frames are compared
 _BUDGET = PixelBudget(40 * 768 * 768, 768 * 768, 32)

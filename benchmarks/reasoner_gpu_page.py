@@ -144,7 +144,8 @@ def _gpu_sampling() -> str:
     frames = found["frames"]
     about = filled(
         f"Measured {found['day']} on {found['machine']}: {found['clips']} of these clips, decoded and scaled without a "
-        f"model, in eight threads, as a worker on 16 cores has. One on four cores has two, which was not measured. "
+        "model, in eight threads, as a worker has with `gpuDecode`. Without it, one on four cores has two, which was "
+        "not measured. "
         f"{found.get('note', '')} The frames of the GPU are the same to the last bit as those of the CPU in "
         f"{frames['same']} of {frames['clips']} clips compared. Opening a clip and scaling its frames is left to the "
         "cores.",

@@ -59,10 +59,15 @@ class MediaThreads:
 
     Jobs with large files, which may take minutes each, have threads of their own, so that small files do not wait
     behind them.
+
+    Parameters
+    ----------
+    least
+        Number of threads with few cores too, where these mostly wait for the GPU.
     """
 
-    def __init__(self) -> None:
-        threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    def __init__(self, least: int = 1) -> None:
+        threads = max(least, len(os.sched_getaffinity(0)) // 2)
         self._small = ThreadPoolExecutor(threads, "prepare")
         self._large = ThreadPoolExecutor(max(1, threads // 2), "prepare-large")
 

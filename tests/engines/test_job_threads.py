@@ -39,4 +39,5 @@ def test_small_files_do_not_wait_for_large_files() -> None:
 def test_half_of_the_cores_decode(monkeypatch: pytest.MonkeyPatch, cores: int, small: int, large: int) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     preparing = MediaThreads()
+    assert (MediaThreads(8)._small._max_workers, MediaThreads(9)._small._max_workers) == (8, 9)
     assert (preparing._small._max_workers, preparing._large._max_workers) == (small, large)

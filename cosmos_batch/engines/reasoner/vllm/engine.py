@@ -71,6 +71,10 @@ class VllmEngine:
         lossy = {"lossy": ", ".join(precision)} if precision else {}
         return {**compiled_for(self._served.plan.gpus, "vllm"), **lossy}
 
+    @property
+    def _decodes_on_gpu(self) -> bool:
+        return "gpuDecode" in self.lossy
+
     def load(self, model_dir: Path, context: int | None = None) -> None:
         """Start the server and block until it answers.
 
@@ -99,7 +103,7 @@ class VllmEngine:
         )
         self._served.caches = self.caches
         self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
-        self._media_threads = MediaThreads()
+        self._media_threads = MediaThreads(gpu_decoding.AT_ONCE if self._decodes_on_gpu else 1)
         with read_ahead(model_dir, _WEIGHTS):
             self._served.start(model_dir)
 
@@ -112,7 +116,7 @@ class VllmEngine:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            prepare = partial(prepare_request, on_gpu="gpuDecode" in self.lossy)
+            prepare = partial(prepare_request, on_gpu=self._decodes_on_gpu)
             request = await self._media_threads.run(job, prepare, self._checkpoint, job, paths, check)
         space_json(request.body)
         dialect = self._served.dialect

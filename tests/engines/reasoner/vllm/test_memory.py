@@ -9,12 +9,14 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model
+from cosmos_batch.media import gpu_decoding
 from tests.engines.conftest import load
 
 Run = Callable[..., list[Answer | BaseException]]
@@ -65,6 +67,19 @@ def test_what_decodes_the_videos_changes_no_compiled_code() -> None:
     as_it_is = engine.compiled_for()
     engine.lossy = ["gpuDecode"]
     assert engine.compiled_for() == as_it_is
+
+
+@pytest.mark.parametrize(("lossy", "threads"), [((), 1), (("gpuDecode",), 8)])
+def test_threads_that_wait_for_the_gpus_decoder_are_as_many_with_few_cores(
+    server_options: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch, lossy: list[LossyMode], threads: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(gpu_decoding, "device_of_this_process", object)
+    engine = VllmEngine()
+    engine.lossy = lossy
+    engine.load(checkpoint_dir)
+    assert engine._media_threads._small._max_workers == threads
+    engine.close()
 
 
 @pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
