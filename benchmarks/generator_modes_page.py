@@ -121,7 +121,8 @@ def _parts(results: dict[str, Any]) -> str:
     return filled(
         f"- Of the {whole:.2f} s of a {size} video, {steps * step:.2f} s are its {steps} steps. {before:.2f} s pass "
         f"before them, and {whole - before - steps * step:.2f} s after them, with the decoding: the next job in the "
-        "queue waits for it.",
+        "queue waits for it. The frames are copied from the GPU as floats: vLLM-Omni 0.30.0 makes bytes of them there "
+        "for Wan 2.2 alone (`--video-output-transport`).",
         subsequent_indent="  ",
     )
 
