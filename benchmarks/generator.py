@@ -4,7 +4,7 @@
                                    [--only baseline,all:320x192:832x480,...] [--engine NAME] [--into FILE] [--work DIR]
 
 Use a GPU with the shape `nano`, or a CPU with `tiny`. Each result is written at once, and a run adds to the results of
-the runs before. `difference` is the one from the frames of the first measure that is named.
+the runs before. Frames are compared with those of the first measure of a size that has no lossy mode.
 """
 
 import argparse

@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.decoding import BUDGET, FPS
 from benchmarks.machine import machine
 from benchmarks.reasoner_large_clips import make_large_clips
 from benchmarks.results import FOLDER
-from cosmos_batch.media import Clip, PixelBudget, VideoInfo, probe, sample_frames
+from cosmos_batch.media import Clip, VideoInfo, probe, sample_frames
 from cosmos_batch.media.frame_sampling import DECODED_BY_GPU
 from cosmos_batch.media.gpu_decoding import AT_ONCE, device_of_this_process
 
@@ -28,7 +29,6 @@ RESULT = FOLDER / "gpu-sampling.json"
 THREADS = AT_ONCE  # also for the CPU's decoder, and whatever the number of cores
 FEW_CORES = 4
 COMPARED = 4  # clips whose frames are compared
-_BUDGET = PixelBudget(40 * 768 * 768, 768 * 768, 32)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -93,7 +93,7 @@ def _rate(clips: list[Path], decoder: str) -> dict[str, float]:
 def _sample(clip: Path, decoder: str) -> Clip:
     info = probe(clip)
     assert isinstance(info, VideoInfo)
-    return sample_frames(clip, info.timeline, 4, _BUDGET, max_frames=768, on_gpu=decoder == "gpu")
+    return sample_frames(clip, info.timeline, FPS, BUDGET, max_frames=768, on_gpu=decoder == "gpu")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def text() -> str:
     ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
     h100 = json.loads(ON_H100.read_text(encoding="utf-8"))["bf16"]
     large = [h100[f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
-    gpu = _sampled("gpu")
+    sampled = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))
+    gpu = {one["cores"]: one["perSecond"] for one in sampled["rates"] if one["decoder"] == "gpu"}
     answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
 
@@ -80,7 +81,7 @@ Our worker is slower than raw vLLM because of the first seconds, in which the GP
 
 {_large(h100)}
 
-{_gpu_sampling()}
+{_gpu_sampling(sampled)}
 
 {_starts(found)}
 
@@ -138,9 +139,8 @@ def _large(h100: dict[str, Any]) -> str:
     )
 
 
-def _gpu_sampling() -> str:
+def _gpu_sampling(found: dict[str, Any]) -> str:
     """Return how fast clips are sampled without a model, by both decoders."""
-    found = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))
     frames = found["frames"]
     about = filled(
         f"Measured {found['day']} on {found['machine']}: {found['clips']} of these clips, decoded and scaled without a "
@@ -154,19 +154,8 @@ def _gpu_sampling() -> str:
         f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
         f"{one['cpuSecondsPerClip']:.2f} s |"
         for one in found["rates"]
-        if one["threads"] == gpu_sampling.THREADS
     ]
     return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
-
-
-def _sampled(decoder: str) -> dict[int, float]:
-    """Return the clips per second that a decoder samples, by the number of cores."""
-    rates = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))["rates"]
-    return {
-        one["cores"]: one["perSecond"]
-        for one in rates
-        if (one["decoder"], one["threads"]) == (decoder, gpu_sampling.THREADS)
-    }
 
 
 def best(found: dict[str, Any]) -> float:

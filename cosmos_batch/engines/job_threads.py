@@ -63,7 +63,7 @@ class MediaThreads:
     Parameters
     ----------
     least
-        Number of threads with few cores too, where these mostly wait for the GPU.
+        The smallest number of threads, whatever the number of cores: more than 1 if they mostly wait for the GPU.
     """
 
     def __init__(self, least: int = 1) -> None:

@@ -13,9 +13,9 @@ from diffusers.models.autoencoders import autoencoder_kl_wan as wan
 from torch import Tensor
 
 PIXELS_AT_ONCE = 3 * 320 * 192
-"""So many latent frames are decoded at once that their number times a frame's height and width is at most this. Of a
-larger video, each is decoded alone. For three frames of 320x192 the largest tensors take about 1 GiB by their shapes,
-which is within what a plan counts on for such a video (`PEAKS_OF_DIFFUSERS`)."""
+"""The most pixels that the latent frames which are decoded at once may have together, such as three frames of 320x192.
+A frame that has more is decoded alone. The largest tensors for so many pixels take about 1 GiB by their shapes, which
+is within what a plan counts on for a video of 320x192 (`PEAKS_OF_DIFFUSERS`)."""
 
 
 def normalize_and_activate(features: Tensor, gamma: Tensor) -> Tensor:
