@@ -1,10 +1,12 @@
 """Benchmark of the generator: Diffusers unchanged, then with each of our accelerations added; same job and seed.
 
-    python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory,kernels] [--sizes 320x192,832x480]
-                                   [--only baseline,all:320x192:832x480,...] [--engine NAME] [--into FILE] [--work DIR]
+    python -m benchmarks.generator [--shape tiny|nano] [--steps start,measures,memory] [--sizes 320x192,832x480]
+                                   [--only baseline,all:320x192:832x480,...] [--kernels] [--engine NAME] [--into FILE]
+                                   [--work DIR]
 
 Use a GPU with the shape `nano`, or a CPU with `tiny`. Each result is written at once, and a run adds to the results of
-the runs before. Frames are compared with those of the first measure of a size that has no lossy mode.
+the runs before. Frames are compared with those of the first measure of a size that has no lossy mode. `--kernels` also
+generates with two steps in each measure, and records how long the GPU runs which kernels.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.journal import Journal
 
 LIBRARIES = ("torch", "diffusers", "fa3-fwd", "torchao")
-STEPS = ("start", "measures", "memory", "kernels")
+STEPS = ("start", "measures", "memory")
 PLAIN = Accelerations(**dict.fromkeys(asdict(Accelerations()), False))
 
 
@@ -85,6 +87,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     every = ",".join(one.name for one in (*ADDED, *LOSSY))
     only = "measures, each with its sizes or with all; the others are compared with the first exact one of a size"
     parser.add_argument("--only", default=every, help=only)
+    parser.add_argument("--kernels", action="store_true", help="record the GPU's kernels in each measure")
     parser.add_argument("--engine", default="diffusers", help="that starts; all other steps are of Diffusers")
     parser.add_argument("--into", type=Path, help="benchmarks/results/generator-SHAPE.json by default")
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
@@ -103,6 +106,7 @@ def main() -> None:
             workload,
             options.steps.split(","),
             chosen(options.only, workload.sizes),
+            options.kernels,
             options.engine,
             options.work or Path(temporary),
             into,
@@ -119,6 +123,7 @@ def measure(
     workload: GeneratorWorkload,
     steps: Sequence[str],
     only: Mapping[str, Sequence[str]],
+    with_kernels: bool,
     engine: str,
     work: Path,
     into: Path,
@@ -146,19 +151,23 @@ def measure(
             results.setdefault(step, {})[engine] = generator_start.measure(engine, model, workload, work)
             keep()
         elif step == "measures":
-            for size, name, values in _measures(model, workload, only, results["workload"]):
+            for size, name, values in _measures(model, workload, only, with_kernels, results["workload"]):
                 results.setdefault("sizes", {}).setdefault(size, {})[name] = values
                 keep()
                 summary = ", ".join(f"{part} {one}" for part, one in values["parts"].items())
                 print(f"{size} {name}: {values['seconds']:.2f} s, {summary}", file=sys.stderr, flush=True)
         else:
-            results[step] = {"memory": _memory, "kernels": _kernels}[step](model, workload)
+            results[step] = _memory(model, workload)
             keep()
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def _measures(
-    model: Path, workload: GeneratorWorkload, only: Mapping[str, Sequence[str]], workload_record: dict[str, Any]
+    model: Path,
+    workload: GeneratorWorkload,
+    only: Mapping[str, Sequence[str]],
+    with_kernels: bool,
+    workload_record: dict[str, Any],
 ) -> Any:
     """Yield size, name of the row and results. Accelerations are added to one loaded model."""
     checkpoint = _load(model)
@@ -183,7 +192,8 @@ def _measures(
             if not one.lossy:
                 references.setdefault(size, frames)
             apart = _difference(frames, references[size]) if size in references else {}
-            yield size, one.name, {**results, "warmUp": round(ready, 2), **apart}
+            found = {"kernels": kernels(partial(_generate, one, checkpoint, brief))} if with_kernels else {}
+            yield size, one.name, {**results, "warmUp": round(ready, 2), **apart, **found}
 
 
 def _load(model: Path) -> LoadedCheckpoint:
@@ -311,17 +321,6 @@ def _memory(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
         brief = replace(workload, steps=2)
         one = Measure("default", checkpoint.accelerations)
         results[size] = _timed(one, checkpoint, _prepared(checkpoint, brief, size))[0]
-    return results
-
-
-def _kernels(model: Path, workload: GeneratorWorkload) -> dict[str, Any]:
-    """Return the GPU seconds by kind of kernel for a generation of two steps."""
-    checkpoint, brief = _accelerated(_load(model), Accelerations()), replace(workload, steps=2)
-    one, results = Measure("default", checkpoint.accelerations), {}
-    for size in workload.sizes:
-        prepared = _prepared(checkpoint, brief, size)
-        _generate(one, checkpoint, prepared)
-        results[size] = kernels(partial(_generate, one, checkpoint, prepared))
     return results
 
 

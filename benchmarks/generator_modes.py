@@ -48,7 +48,7 @@ from PIL import Image
 from benchmarks import true_generator
 from benchmarks.generator_jobs import KINDS, MEDIA, NANO, TINY, GeneratorWorkload, generation_for, sides
 from benchmarks.generator_pause import pauses_between_jobs
-from benchmarks.machine import machine
+from benchmarks.machine import gpus_of_this_process, machine
 from benchmarks.results import FOLDER
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.factory import create_engine
@@ -246,7 +246,8 @@ class _GpuMemory:
         self._ended.set()
 
     def _watch(self) -> None:
-        query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+        fields = ["--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        query = ["nvidia-smi", *gpus_of_this_process(first=True), *fields]
         while not self._ended.wait(SAMPLING_SECONDS):
             used = int(subprocess.run(query, check=True, capture_output=True, text=True).stdout)
             self.peak = max(self.peak or 0, used)

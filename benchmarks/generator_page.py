@@ -37,11 +37,6 @@ _LOSSY = {
     "fp8Everywhere": "`fp8` and `fp8Attention`",
     "all": "`fp8`, `fp8Attention` and `stepCache`",
 }
-_TERAFLOP = {"320x192": (40, 7), "832x480": (260, 223)}
-"""Of matrix products and of attention, in one call of Nano's transformer; there are two in a step."""
-_READING = 46
-"""Of matrix products to read both prompts, once."""
-
 _DIFFUSERS = {"320x192": 9.0, "832x480": 68.0}
 """The same table's, for Diffusers."""
 
@@ -85,7 +80,7 @@ The prompts have {" and ".join(f"{one:,}" for one in results["workload"]["prompt
 row adds an optimization to those of the rows above.
 
 {"".join(_size(size, results) for size in LEAST if size in results.get("sizes", {}))}\
-{_lossy(results.get("sizes", {}))}{_kernels(results)}{_start(results)}{_memory(results)}```
+{_lossy(results.get("sizes", {}))}{_start(results)}{_memory(results)}```
 {_COMMAND}
 ```
 
@@ -264,38 +259,6 @@ def _verdict(met: list[bool], limit: str) -> str:
 def _seconds(part: dict[str, float]) -> str:
     """Return the seconds on the GPU, or on the host without a GPU."""
     return f"{part.get('gpu', part['host']):.2f}"
-
-
-def _kernels(results: dict[str, Any]) -> str:
-    if "kernels" not in results:
-        return ""
-    kinds = {
-        "attention": "attention",
-        "products": "matrix products",
-        "compiled": "compiled kernels between these",
-        "convolutions": "VAE's convolutions",
-        "copies": "copies",
-        "other": "other, mostly the VAE's",
-    }
-    sizes = {size: results["kernels"][size] for size in LEAST if size in results["kernels"]}
-    rows = [f"| GPU, two steps | {' | '.join(sizes)} |", f"|---|{'---|' * len(sizes)}"]
-    for kind, description in kinds.items():
-        rows.append(f"| {description} | {' | '.join(f'{one.get(kind, 0):.2f} s' for one in sizes.values())} |")
-    rates = [_rates(size, one) for size, one in sizes.items()]
-    return "### Where the time goes\n\n" + "\n".join(rows) + "\n\n" + "\n".join(rates) + _GAP + "\n\n"
-
-
-_GAP = """
-The peak of the GPU is 989 TFLOP/s. The attention is FlashAttention 3. The remaining time is that of the VAE, whose
-copies and sums take longer than its convolutions, and of "everything else" in the tables above."""
-
-
-def _rates(size: str, kernels: dict[str, float]) -> str:
-    products, attention = _TERAFLOP[size]
-    return (
-        f"At {size} matrix products run at {(4 * products + _READING) / kernels['products']:.0f} TFLOP/s and "
-        f"attention at {4 * attention / kernels['attention']:.0f}."
-    )
 
 
 def _start(results: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.kernel_trace import kernel_kind
+from benchmarks.kernel_trace import LONGEST, kernel_kind
 
 
 @dataclass
@@ -54,8 +54,8 @@ class Profile:
         return timed
 
 
-def kernels(run: Callable[[], Any]) -> dict[str, float]:
-    """Return the GPU seconds by kind of kernel; empty without a GPU."""
+def kernels(run: Callable[[], Any]) -> dict[str, dict[str, float]]:
+    """Return the GPU's seconds by kind of kernel, and of the longest kernels by name; empty without a GPU."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -63,11 +63,16 @@ def kernels(run: Callable[[], Any]) -> dict[str, float]:
         return {}
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run()
+    seconds = {one.key: one.self_device_time_total / 1e6 for one in profiler.key_averages()}
     totals: dict[str, float] = {}
-    for one in profiler.key_averages():
-        kind = kernel_kind(one.key)
-        totals[kind] = totals.get(kind, 0.0) + one.self_device_time_total / 1e6
-    return {kind: round(seconds, 3) for kind, seconds in totals.items() if seconds}
+    for name, took in seconds.items():
+        kind = kernel_kind(name)
+        totals[kind] = totals.get(kind, 0.0) + took
+    longest = sorted(seconds.items(), key=lambda item: -item[1])[:LONGEST]
+    return {
+        "kinds": {kind: round(took, 3) for kind, took in totals.items() if took},
+        "longest": {name: round(took, 4) for name, took in longest},
+    }
 
 
 def _events() -> tuple[Any, Any]:

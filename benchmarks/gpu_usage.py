@@ -1,4 +1,4 @@
-"""Samples how busy the first GPU is, with nvidia-smi, while a measurement runs."""
+"""Samples how busy the first GPU of this process is, with nvidia-smi, while a measurement runs."""
 
 import shutil
 import statistics
@@ -7,6 +7,8 @@ import threading
 import time
 from types import TracebackType
 from typing import Self
+
+from benchmarks.machine import gpus_of_this_process
 
 _EVERY = 200  # milliseconds
 _FIELDS = "utilization.gpu,power.draw,clocks.sm,memory.used"
@@ -23,8 +25,9 @@ class GpuUsage:
 
     def __enter__(self) -> Self:
         if shutil.which("nvidia-smi") is not None:
-            command = ["nvidia-smi", "-i", "0", f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"]
-            self._process = subprocess.Popen([*command, "-lms", str(_EVERY)], stdout=subprocess.PIPE, text=True)
+            fields = [f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits", "-lms", str(_EVERY)]
+            command = ["nvidia-smi", *gpus_of_this_process(first=True), *fields]
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
         return self
 

@@ -19,10 +19,16 @@ def machine() -> str:
     return f"{cores} cores ({model}), {memory:.0f} GiB, {_gpu()}, Python {platform.python_version()}"
 
 
+def gpus_of_this_process(first: bool = False) -> list[str]:
+    """Return the options with which nvidia-smi tells of the GPUs that this process may use, or of the first of them."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0" if first else "")
+    return [f"--id={chosen.partition(',')[0] if first else chosen}"] if chosen else []
+
+
 def _gpu() -> str:
     if shutil.which("nvidia-smi") is None:
         return "no GPU"
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    query = ["nvidia-smi", *gpus_of_this_process(), "--query-gpu=name,driver_version", "--format=csv,noheader"]
     gpus = subprocess.run(query, check=True, capture_output=True, text=True).stdout.splitlines()
     name, driver = gpus[0].split(", ")
     return f"{len(gpus)} {name} (driver {driver})"
