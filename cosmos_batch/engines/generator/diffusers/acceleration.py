@@ -26,8 +26,10 @@ class Accelerations:
         The VAE encodes only the frames that condition the generation; see `encode_conditioning_only`.
     flash_attention
         FlashAttention 3 computes the attention of the noise stream, on a GPU that it supports.
+    shared_timestep
+        The timestep of a pass is embedded once, not once for each token; see `transformer`.
     compiled
-        The transformer's layers, and the normalizations of a fused decoder, are compiled, on a GPU.
+        The transformer's layers, and what a fused decoder computes between convolutions, are compiled, on a GPU.
     channels_last
         The weights of the VAE's convolutions are in channels-last memory format, on a GPU.
     fused_decoder
@@ -35,6 +37,7 @@ class Accelerations:
     """
 
     cached_prompts: bool = True
+    shared_timestep: bool = True
     partial_encoding: bool = True
     flash_attention: bool = True
     compiled: bool = True
@@ -44,34 +47,43 @@ class Accelerations:
 
 def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Journal) -> None:
     """Apply the accelerations to a loaded `Cosmos3OmniPipeline`. No weights are copied."""
-    import torch
-
     if accelerations.cached_prompts:
         # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
         from cosmos_batch.engines.generator.diffusers.transformer import cache_prompts
 
         cache_prompts(omni.transformer)
+    if accelerations.shared_timestep:
+        from cosmos_batch.engines.generator.diffusers.transformer import share_timestep
+
+        share_timestep(omni.transformer)
     if accelerations.flash_attention and device == "cuda":
         kernel = flash_attention(journal)
         for layer in omni.transformer.layers:
             layer.kernel = kernel
     if accelerations.compiled and device == "cuda":
         compile_layers(omni.transformer)
-    if accelerations.channels_last and device == "cuda":
+    if device == "cuda":
+        _accelerate_vae(omni.vae, accelerations)
+
+
+def _accelerate_vae(vae: Any, accelerations: Accelerations) -> None:
+    import torch
+
+    if accelerations.channels_last:
         formats: dict[Any, Any] = {
             torch.nn.Conv3d: torch.channels_last_3d,
             torch.nn.Conv2d: torch.channels_last,
         }
-        for module in omni.vae.modules():
+        for module in vae.modules():
             for kind, memory_format in formats.items():
                 if isinstance(module, kind):
                     module.to(memory_format=memory_format)
-    if accelerations.fused_decoder and device == "cuda":
-        from cosmos_batch.engines.generator.diffusers.decoder import compile_norms, fuse_decoder
+    if accelerations.fused_decoder:
+        from cosmos_batch.engines.generator.diffusers.decoder import compile_decoder, fuse_decoder
 
-        fuse_decoder(omni.vae)
+        fuse_decoder(vae)
         if accelerations.compiled:
-            compile_norms(omni.vae)
+            compile_decoder(vae)
 
 
 def compile_layers(transformer: Any, **options: Any) -> None:
@@ -84,9 +96,9 @@ def disable_compilation(omni: Any) -> None:
     for layer in omni.transformer.layers:
         layer._compiled_call_impl = None
     # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
-    from cosmos_batch.engines.generator.diffusers.decoder import uncompile_norms
+    from cosmos_batch.engines.generator.diffusers.decoder import uncompile_decoder
 
-    uncompile_norms(omni.vae)
+    uncompile_decoder(omni.vae)
 
 
 def disable_flash_attention(omni: Any) -> None:
@@ -110,8 +122,7 @@ def accelerated(omni: Any, accelerations: Accelerations, conditioning: int | Non
 def warm_up(
     omni: Any, accelerations: Accelerations, device: str, journal: Journal, *, needs_flash_attention: bool = False
 ) -> None:
-    """On a GPU, generate the smallest video in two steps, so that libraries start, kernels load and layers are
-    compiled.
+    """On a GPU, generate a small video in two steps, so that libraries start, kernels load and layers are compiled.
 
     If that fails, FlashAttention is disabled, unless it is needed; if it fails again, compilation is. The journal notes
     what was disabled. Raises torch.OutOfMemoryError, for which neither is the cause.
@@ -127,7 +138,7 @@ def warm_up(
         fallbacks["the layers and the decoder are not compiled"] = disable_compilation
     for consequence, disable in fallbacks.items():
         try:
-            _generate_smallest(omni, accelerations)
+            _generate_small(omni, accelerations)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -135,10 +146,10 @@ def warm_up(
             disable(omni)
         else:
             return
-    _generate_smallest(omni, accelerations)
+    _generate_small(omni, accelerations)
 
 
-def _generate_smallest(omni: Any, accelerations: Accelerations) -> None:
+def _generate_small(omni: Any, accelerations: Accelerations) -> None:
     import torch
 
     shapes: Any = torch.fx.experimental._config
@@ -148,9 +159,11 @@ def _generate_smallest(omni: Any, accelerations: Accelerations) -> None:
         omni(
             prompt="Warm up.",
             negative_prompt="Nothing.",
-            num_frames=5,
-            height=64,
-            width=64,
+            # These are 400 tokens. If there were fewer than two for each of a GPU's multiprocessors, torch would divide
+            # long rows among several kernels, which is slow for as many tokens as a video has.
+            num_frames=17,
+            height=256,
+            width=320,
             num_inference_steps=2,
             guidance_scale=6.0,  # above 1, both prompts are computed: two lengths
             enable_safety_check=False,

@@ -1,9 +1,9 @@
 """The decoder of Wan's VAE, which Cosmos 3 uses, with fewer and larger operations (decision 041). The mathematics is
 Diffusers' own.
 
-Diffusers decodes one latent frame after the other, and passes over the data of each convolution many times: it
-normalizes, activates and pads in steps of their own, and rearranges them between two memory formats. For a small video
-on an H100, the host needs as long to launch all this as the GPU for computing it.
+Diffusers decodes one latent frame after the other, and passes over the data of each convolution many times: it adds
+biases, normalizes, activates and pads in steps of their own, and rearranges them between two memory formats. For a
+small video on an H100, the host needs as long to launch all this as the GPU for computing it.
 """
 
 from typing import Any
@@ -18,15 +18,20 @@ A frame that has more is decoded alone. The largest tensors for so many pixels t
 is within what a plan counts on for a video of 320x192 (`PEAKS_OF_DIFFUSERS`)."""
 
 
-def normalize_and_activate(features: Tensor, gamma: Tensor) -> Tensor:
-    """Return SiLU of features [N, C] whose rows are normalized to a root mean square of 1, and multiplied by gamma [C].
+def normalize_and_activate(features: Tensor, bias: Tensor, gamma: Tensor) -> Tensor:
+    """Return SiLU of features [N, C] plus a bias [C], normalized to rows whose root mean square is 1, times gamma [C].
 
     It is computed in float32, and rounded once.
     """
-    wide = features.float()
+    wide = features.float() + bias.float()
     # Without a least value, zeros would be multiplied by infinity.
     mean_square = wide.square().mean(dim=1, keepdim=True).clamp(min=1e-30)
     return torch.nn.functional.silu(wide * torch.rsqrt(mean_square) * gamma.float()).to(features.dtype)
+
+
+def add_biased(features: Tensor, bias: Tensor, shortcut: Tensor) -> Tensor:
+    """Return the sum of features [N, C], a bias [C] and a shortcut [N, C], computed in float32 and rounded once."""
+    return (features.float() + bias.float() + shortcut.float()).to(features.dtype)
 
 
 class ActivatedNorm(wan.WanRMS_norm):
@@ -40,14 +45,11 @@ class ActivatedNorm(wan.WanRMS_norm):
 
     compute: Any = staticmethod(normalize_and_activate)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the normalized and activated features [B, C, T, H, W], in channels-last memory format."""
-        channels_last = features.movedim(1, -1)
-        # Rows of channels are not copied in this format, and one graph serves all sizes. For a view, torch compiles
-        # again for each layout of the tensor that it is a view of; `data` is none, and has no gradient.
-        rows = channels_last.flatten(0, -2).contiguous().data
-        activated: Tensor = self.compute(rows, self.gamma.data.flatten())
-        return activated.view(channels_last.shape).movedim(-1, 1)
+    def forward(self, features: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return features [B, C, T, H, W] plus a bias [C], normalized and activated, in channels-last memory format."""
+        gamma = self.gamma.data.flatten()
+        bias = torch.zeros_like(gamma) if bias is None else bias.data
+        return _like_features(self.compute(_rows(features), bias, gamma), features)
 
 
 class CausalConvolution(wan.WanCausalConv3d):
@@ -55,15 +57,63 @@ class CausalConvolution(wan.WanCausalConv3d):
 
     def forward(self, features: Tensor, before: Tensor | None = None) -> Tensor:
         """Convolve features [B, C, T, H, W]; `before` are the last frames of the chunk before, None for the first."""
-        missing = self._padding[4]
-        if before is not None and missing:
+        if before is not None and self._padding[4]:
             features = torch.cat([before, features], dim=2)
-            missing -= before.shape[2]
-        if missing:
+        return self.convolved(features, 0 if before is None else before.shape[2], self.bias)
+
+    def convolved(self, features: Tensor, before: int, bias: Tensor | None) -> Tensor:
+        """Convolve features of which `before` frames are of the chunk before, and add the bias, if any."""
+        if missing := max(self._padding[4] - before, 0):
             features = torch.nn.functional.pad(features, (0, 0, 0, 0, missing, 0))
         padding = (0, self._padding[2], self._padding[0])
-        convolved: Tensor = torch.nn.functional.conv3d(features, self.weight, self.bias, self.stride, padding)
+        convolved: Tensor = torch.nn.functional.conv3d(features, self.weight, bias, self.stride, padding)
         return convolved
+
+
+class ResidualBlock(wan.WanResidualBlock):
+    """Wan's residual block with `ActivatedNorm`s. The biases of its convolutions are added by what comes after these.
+
+    PyTorch would add each of them in a pass of its own over all data.
+
+    Attributes
+    ----------
+    add
+        `add_biased`, or what torch compiles from it.
+    """
+
+    add: Any = staticmethod(add_biased)
+
+    def forward(self, features: Tensor, feat_cache: Any, feat_idx: Any) -> Tensor:
+        """Return a block's output for features [B, C, T, H, W]. The caches from `feat_idx[0]` on are of its two
+        convolutions: the last frames that these convolved in the chunk before."""
+        first = _convolved_after(self.conv1, self.norm1(features), feat_cache, feat_idx)
+        second = _convolved_after(self.conv2, self.norm2(first, self.conv1.bias), feat_cache, feat_idx)
+        shortcut = self.conv_shortcut(features)
+        return _like_features(self.add(_rows(second), self.conv2.bias.data, _rows(shortcut)), second)
+
+
+def _convolved_after(convolution: CausalConvolution, features: Tensor, feat_cache: Any, feat_idx: Any) -> Tensor:
+    """Convolve features after those that are cached at `feat_idx[0]`, without the bias; count up, and cache the last
+    frames."""
+    index, before = feat_idx[0], feat_cache[feat_idx[0]]
+    feat_idx[0] += 1
+    joined = features if before is None else torch.cat([before, features], dim=2)
+    feat_cache[index] = joined[:, :, -wan.CACHE_T :].clone()
+    return convolution.convolved(joined, joined.shape[2] - features.shape[2], bias=None)
+
+
+def _rows(features: Tensor) -> Tensor:
+    """Return features [B, C, T, H, W] as rows of channels [N, C], which are not copied in channels-last memory format.
+
+    Of rows, one compiled graph serves all sizes. For a view, torch compiles again for each layout of the tensor that it
+    is a view of; `data` is none, and has no gradient.
+    """
+    return features.movedim(1, -1).flatten(0, -2).contiguous().data
+
+
+def _like_features(rows: Tensor, features: Tensor) -> Tensor:
+    """Undo `_rows` of these features."""
+    return rows.view(features.movedim(1, -1).shape).movedim(-1, 1)
 
 
 class Upsampling(wan.WanResample):
@@ -153,22 +203,38 @@ def fuse_decoder(vae: Any) -> None:
             module.__class__ = Shortcut
         elif isinstance(module, wan.WanResidualBlock) and isinstance(module.nonlinearity, torch.nn.SiLU):
             module.norm1.__class__ = module.norm2.__class__ = ActivatedNorm
-            module.nonlinearity = torch.nn.Identity()
+            module.__class__ = ResidualBlock
     if isinstance(vae.decoder.nonlinearity, torch.nn.SiLU):
         vae.decoder.norm_out.__class__ = ActivatedNorm
         vae.decoder.nonlinearity = torch.nn.Identity()
 
 
-def compile_norms(vae: Any, **options: Any) -> None:
-    """Have torch compile what the decoder's normalizations compute, at their first call: one graph for all of them."""
-    compiled = torch.compile(normalize_and_activate, fullgraph=True, dynamic=True, **options)
+def compile_decoder(vae: Any, **options: Any) -> None:
+    """Have torch compile what the decoder computes between convolutions, at the first call.
+
+    There is one graph of the normalization for each number of channels, which makes its kernel several times as fast,
+    and one of the sum; they serve videos of any size.
+    """
+    normalize, add = (
+        torch.compile(function, fullgraph=True, dynamic=True, **options)
+        for function in (normalize_and_activate, add_biased)
+    )
+
+    def normalize_channels(rows: Tensor, *others: Tensor) -> Any:
+        torch._dynamo.mark_static(rows, 1)
+        return normalize(rows, *others)
+
     for module in vae.decoder.modules():
         if isinstance(module, ActivatedNorm):
-            module.compute = compiled
+            module.compute = normalize_channels
+        elif isinstance(module, ResidualBlock):
+            module.add = add
 
 
-def uncompile_norms(vae: Any) -> None:
-    """Undo `compile_norms`."""
+def uncompile_decoder(vae: Any) -> None:
+    """Undo `compile_decoder`."""
     for module in vae.decoder.modules():
         if isinstance(module, ActivatedNorm):
             module.compute = normalize_and_activate
+        elif isinstance(module, ResidualBlock):
+            module.add = add_biased

@@ -1,4 +1,10 @@
-"""Attention in FP8 with FlashAttention 3, for the lossy mode `fp8Attention` (decision 063)."""
+"""Attention in FP8 with FlashAttention 3, for the lossy mode `fp8Attention` (decision 063).
+
+Queries, keys and values are divided by scales, so that FP8 (E4M3) can hold them. The scales follow from the weights
+alone: what a normalization or a projection of normalized numbers computes can be no larger than a bound. The numbers
+themselves are mostly far below it, which costs no precision, because FP8 is a floating-point format. To find the
+largest number of each tensor instead would take longer than attention in FP8 gains with a small video.
+"""
 
 import math
 from collections.abc import Callable
@@ -7,40 +13,97 @@ from typing import Any
 import torch
 from torch import Tensor
 
+LARGEST = torch.finfo(torch.float8_e4m3fn).max  # 448
 
-def fp8_attention(kernel: Callable[..., Any], query: Tensor, keys: Tensor, values: Tensor) -> Any:
-    """Return the attention that a kernel of FlashAttention 3 computes from inputs in FP8.
 
-    Queries are [batch, tokens, heads, width]. Keys and values have fewer heads, each of which serves a group of the
-    queries' heads (grouped-query attention). Each head of the keys has its own scale.
+class Fp8Attention:
+    """Attention with FlashAttention's interface, computed in FP8 by a kernel of FlashAttention 3.
+
+    Attributes
+    ----------
+    kernel
+        FlashAttention 3's `flash_attn_func`.
+    scales
+        Those of queries, keys and values, each [1, heads of the keys], in float32. Queries have more heads, each of
+        which belongs to one of the keys' (grouped-query attention).
     """
-    scaled = (quantized_heads(one, keys.shape[2]) for one in (query, keys, values))
-    (query8, query_scale), (keys8, keys_scale), (values8, values_scale) = scaled
-    return kernel(query8, keys8, values8, q_descale=query_scale, k_descale=keys_scale, v_descale=values_scale)
+
+    def __init__(self, kernel: Callable[..., Any], scales: tuple[Tensor, Tensor, Tensor]) -> None:
+        self.kernel = kernel
+        self.query_scale, self.keys_scale, self.values_scale = scales
+
+    def __call__(self, query: Tensor, keys: Tensor, values: Tensor) -> Any:
+        """Return the attention of [1, tokens, heads, width] in the queries' shape."""
+        return self.kernel(
+            to_fp8(query, self.query_scale),
+            to_fp8(keys, self.keys_scale),
+            to_fp8(values, self.values_scale),
+            q_descale=self.query_scale,
+            k_descale=self.keys_scale,
+            v_descale=self.values_scale,
+        )
 
 
-def quantized_heads(tensor: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Return a tensor of [batch, tokens, heads, width] in FP8 (E4M3), and its scales of [batch, groups].
+def to_fp8(tensor: Tensor, scale: Tensor) -> Tensor:
+    """Return a tensor of [1, tokens, heads, width] in FP8, divided by the scales [1, groups] of its heads."""
+    grouped = tensor.reshape(*tensor.shape[:2], scale.shape[1], -1, tensor.shape[3]).float()
+    divided: Tensor = grouped / scale[:, None, :, None, None]
+    return divided.clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).flatten(2, 3)
 
-    The tensor's values are those in FP8, multiplied by the scale of their group of heads.
+
+def attention_in_fp8(kernel: Callable[..., Any], layer: Any) -> Fp8Attention:
+    """Return the attention of a `TwoStreamLayer`'s noise stream, with the scales that its weights allow."""
+    with torch.no_grad():
+        bounds = (largest_queries(layer), largest_keys(layer), largest_values(layer))
+    heads = layer.self_attn.num_key_value_heads
+    query, keys, values = (
+        (bound.clamp(min=torch.finfo(torch.float32).tiny) / LARGEST).expand(heads).contiguous().unsqueeze(0)
+        for bound in bounds
+    )
+    return Fp8Attention(kernel, (query, keys, values))
+
+
+def largest_queries(layer: Any) -> Tensor:
+    """Return the largest number that the queries of a layer's noise stream can have."""
+    return largest_normalized(layer.self_attn.norm_added_q)
+
+
+def largest_keys(layer: Any) -> Tensor:
+    """Return the largest number that the keys of a layer can have, of text and noise: one, or one for each head."""
+    attention = layer.self_attn
+    noise = largest_normalized(attention.norm_added_k)
+    norm = attention.norm_k if attention.k_norm_und_for_gen is None else attention.k_norm_und_for_gen
+    if not isinstance(norm, torch.nn.Identity):
+        return torch.maximum(noise, largest_normalized(norm))
+    text = largest_of_heads(attention.to_k, layer.input_layernorm, attention.num_key_value_heads)
+    return torch.maximum(noise, math.sqrt(2) * text)  # the rotary embedding adds two numbers of a head
+
+
+def largest_values(layer: Any) -> Tensor:
+    """Return the largest number that each head of a layer's values can have, of text and noise: [heads]."""
+    attention = layer.self_attn
+    return torch.maximum(
+        largest_of_heads(attention.to_v, layer.input_layernorm, attention.num_key_value_heads),
+        largest_of_heads(attention.add_v_proj, layer.input_layernorm_moe_gen, attention.num_key_value_heads),
+    )
+
+
+def largest_normalized(norm: Any) -> Tensor:
+    """Return the largest number that a root-mean-square normalization can return, also after rotary embedding.
+
+    A normalized vector of n numbers is no longer than the root of n, and a rotation leaves its length as it is.
     """
-    grouped = tensor.reshape(*tensor.shape[:2], groups, -1, tensor.shape[3])
-    scale = largest_of_groups(grouped).clamp(min=torch.finfo(torch.float32).tiny) / torch.finfo(torch.float8_e4m3fn).max
-    quantized = (grouped / scale[:, None, :, None, None]).to(torch.float8_e4m3fn)
-    return quantized.flatten(2, 3), scale
+    bound: Tensor = norm.weight.float().abs().max() * math.sqrt(norm.weight.numel())
+    return bound
 
 
-@torch.library.custom_op("cosmos_batch::largest_of_groups", mutates_args=())
-def largest_of_groups(grouped: Tensor) -> Tensor:
-    """Return the largest absolute value of each group in [batch, tokens, groups, heads, width]: [batch, groups].
+def largest_of_heads(linear: Any, norm: Any, heads: int) -> Tensor:
+    """Return the largest number that each head of a linear layer's output can have if its input is normalized: [heads].
 
-    It is an operation of its own so that torch does not compile it. Layers are compiled while they warm up with a few
-    tokens, and a kernel that suits a reduction over so few is probably slow for many (decision 063).
+    By Cauchy and Schwarz, an output is at most the product of two lengths: of its weights, and of its input.
     """
-    largest: Tensor = torch.linalg.vector_norm(grouped, ord=math.inf, dim=(1, 3, 4)).float()
-    return largest
-
-
-@largest_of_groups.register_fake
-def _like_largest_of_groups(grouped: Tensor) -> Tensor:
-    return grouped.new_empty((grouped.shape[0], grouped.shape[2]), dtype=torch.float32)
+    weight = linear.weight.dequantize().float()  # weights in FP8, of torchao, are no plain tensors
+    largest: Tensor = (weight * norm.weight.float()).norm(dim=1) * math.sqrt(weight.shape[1])
+    if linear.bias is not None:
+        largest = largest + linear.bias.float().abs()
+    return largest.view(heads, -1).amax(dim=1)

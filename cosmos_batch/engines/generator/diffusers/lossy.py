@@ -5,7 +5,6 @@ torch nor Diffusers.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from cosmos_batch.catalogue.generation import LossyMode
@@ -44,10 +43,10 @@ def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
         from cosmos_batch.engines.generator.diffusers.transformer import StepCachingTransformer
 
         omni.transformer.__class__ = StepCachingTransformer
-    if "fp8" in modes:
-        quantize_to_fp8(omni.transformer)
     if "fp8Attention" in modes:
         attend_in_fp8(omni.transformer)
+    if "fp8" in modes:
+        quantize_to_fp8(omni.transformer)
 
 
 def quantize_to_fp8(transformer: Any) -> None:
@@ -73,11 +72,11 @@ def attend_in_fp8(transformer: Any) -> None:
 
     Raises Failure (EngineFailed) if FlashAttention 3 is not loaded.
     """
-    from cosmos_batch.engines.generator.diffusers.fp8_attention import fp8_attention
+    from cosmos_batch.engines.generator.diffusers.fp8_attention import attention_in_fp8
 
     kernel = transformer.layers[0].kernel
     if kernel is None:
         why = "FlashAttention 3 (fa3-fwd) could not be loaded, as the worker's log says"
         raise unavailable(["fp8Attention"], why, "Use the container image", GENERATORS)
     for layer in transformer.layers:
-        layer.kernel = partial(fp8_attention, kernel)
+        layer.kernel = attention_in_fp8(kernel, layer)

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from diffusers.models.attention_dispatch import dispatch_attention_fn
+from diffusers.models.embeddings import TimestepEmbedding
 from diffusers.models.transformers.transformer_cosmos3 import Cosmos3OmniTransformer, Cosmos3VLTextMoTDecoderLayer
 from torch import Tensor
 
@@ -121,6 +122,21 @@ def cache_prompts(transformer: Any) -> None:
     for layer in transformer.layers:
         layer.__class__ = TwoStreamLayer
     transformer.__class__ = PromptCachingTransformer
+
+
+class SharedTimestepEmbedding(TimestepEmbedding):
+    """Diffusers' embedding of timesteps, of which one row is computed, because all noisy tokens of a pass have the same
+    timestep: the pipelines fill a tensor with it. For many tokens this is a matrix product in float32."""
+
+    def forward(self, sample: Tensor, condition: Any = None) -> Tensor:
+        """Return the embeddings [tokens, width] of timesteps [tokens, channels], all of which are equal."""
+        embedded: Tensor = super().forward(sample[:1], condition)
+        return embedded.expand(sample.shape[0], -1)
+
+
+def share_timestep(transformer: Any) -> None:
+    """Turn the embedding of timesteps into a `SharedTimestepEmbedding` by changing its class."""
+    transformer.time_embedder.__class__ = SharedTimestepEmbedding
 
 
 def _heads(projected: Tensor, attention: Any) -> Tensor:

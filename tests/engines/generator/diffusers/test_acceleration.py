@@ -33,6 +33,9 @@ SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
+# The reference for equality to the last bit: as Diffusers runs it, except that a shared timestep is rounded otherwise.
+EXACT = replace(PLAIN, shared_timestep=True)
+
 Load = Callable[[Accelerations], LoadedCheckpoint]
 
 
@@ -47,7 +50,14 @@ def load(checkpoint: Path) -> Load:
 
 @pytest.fixture(scope="module")
 def plain(load: Load) -> LoadedCheckpoint:
-    return load(PLAIN)
+    """Return the model without other accelerations. It fails if tokens have different timesteps in any pass."""
+    checkpoint = load(EXACT)
+
+    def check(_module: Any, inputs: tuple[Any, ...]) -> None:
+        assert (inputs[0] == inputs[0][:1]).all(), "tokens of one pass have different timesteps"
+
+    checkpoint.omni.transformer.time_embedder.register_forward_pre_hook(check)
+    return checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +191,23 @@ def compiled(load: Load) -> Iterator[tuple[LoadedCheckpoint, Any]]:
     torch._dynamo.reset()
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 300])
+def test_a_shared_timestep_is_embedded_as_each_token_would_embed_it(load: Load, tokens: int) -> None:
+    import torch
+
+    embedder = load(PLAIN).omni.transformer.time_embedder
+    timesteps = torch.randn(1, 256, generator=torch.Generator().manual_seed(1)).expand(tokens, -1)
+    expected = embedder(timesteps)
+    shared = load(replace(PLAIN, shared_timestep=True)).omni.transformer.time_embedder
+    torch.testing.assert_close(shared(timesteps), expected)
+
+
+def test_a_shared_timestep_does_not_change_the_frames(plain: LoadedCheckpoint, load: Load) -> None:
+    parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
+    frames = [generate_media(one, parameters).frames.astype(int) for one in (plain, load(PLAIN))]
+    assert np.abs(frames[0] - frames[1]).max() <= 1
+
+
 def test_one_compiled_graph_serves_all_layers_sizes_prompts_and_modes(
     plain: LoadedCheckpoint, compiled: tuple[LoadedCheckpoint, Any], picture: Path, clip: Path
 ) -> None:
@@ -207,7 +234,7 @@ def test_one_compiled_graph_serves_all_layers_sizes_prompts_and_modes(
 def test_sequence_as_long_as_a_model_width_is_not_compiled_for_that_length(
     compiled: tuple[LoadedCheckpoint, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nano warms up with 8 tokens of noise and has 8 heads. This model has 2 heads, so the warm-up gets 2 tokens."""
+    """A warm-up may have as many tokens as the model has heads. This model has 2, so the warm-up gets 2 tokens."""
     checkpoint, counter = compiled
     pipeline = type(checkpoint.omni)
     shaped, call = {"num_frames": 1, "height": 64, "width": 32}, pipeline.__call__
@@ -252,7 +279,7 @@ def test_failed_compilation_of_the_decoder_falls_back_to_uncompiled(
 
     checkpoint, journal = replace(load(Accelerations()), device="cuda"), Journal()
     decoder.fuse_decoder(checkpoint.omni.vae)
-    decoder.compile_norms(checkpoint.omni.vae, backend=broken)
+    decoder.compile_decoder(checkpoint.omni.vae, backend=broken)
     checkpoint.warm_up(journal)
     assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
     for parameters, medium in (({"mode": "t2v", **SMALL, "num_frames": 9}, None), (CONTROLS, clip)):
@@ -293,8 +320,8 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
 def test_flash_attention_gets_keys_of_text_and_noise(
     plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]]
 ) -> None:
-    checkpoint, journal = load(replace(PLAIN, cached_prompts=True)), Journal()
-    acceleration.accelerate(checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal)
+    checkpoint, journal = load(replace(EXACT, cached_prompts=True)), Journal()
+    acceleration.accelerate(checkpoint.omni, replace(EXACT, flash_attention=True), "cuda", journal)
     parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
     assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters))
     attention = checkpoint.omni.transformer.layers[0].self_attn
@@ -310,9 +337,9 @@ def test_pytorch_attention_is_used_without_flash_attention(
     import torch
 
     monkeypatch.setitem(sys.modules, "fa3_fwd_interface", None)
-    checkpoint, journal = load(replace(PLAIN, cached_prompts=True)), Journal()
+    checkpoint, journal = load(replace(EXACT, cached_prompts=True)), Journal()
     accelerate = partial(
-        acceleration.accelerate, checkpoint.omni, replace(PLAIN, flash_attention=True), "cuda", journal
+        acceleration.accelerate, checkpoint.omni, replace(EXACT, flash_attention=True), "cuda", journal
     )
     accelerate()
     assert "attention is PyTorch's own" in "".join(journal.lines) and "fa3_fwd_interface" in "".join(journal.lines)
@@ -332,7 +359,7 @@ def test_failed_flash_attention_falls_back_to_pytorch_attention(
     monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
     taken = replace(PLAIN, cached_prompts=True, flash_attention=True)
     checkpoint, journal = (
-        replace(load(replace(PLAIN, cached_prompts=True)), device="cuda", accelerations=taken),
+        replace(load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken),
         Journal(),
     )
     acceleration.accelerate(checkpoint.omni, taken, "cuda", journal)

@@ -142,7 +142,8 @@ def test_what_is_upsampled_is_in_channels_last_memory_format(vae: Any) -> None:
     assert len(formats) > 30 and all(formats)
 
 
-def test_one_compiled_graph_normalizes_any_width_and_size(vae: Any) -> None:
+def test_compiled_graphs_serve_any_size(vae: Any) -> None:
+    """There is one of the sum, and one of the normalization for each number of channels."""
     import torch
     from torch._dynamo.testing import CompileCounter
 
@@ -152,12 +153,13 @@ def test_one_compiled_graph_normalizes_any_width_and_size(vae: Any) -> None:
     fuse(vae)
     torch._dynamo.reset()
     counter = CompileCounter()
-    decoder.compile_norms(vae, backend=counter)
+    decoder.compile_decoder(vae, backend=counter)
     with torch.no_grad():
         torch.testing.assert_close(decode(vae), expected, rtol=0, atol=1e-5)
         decode(vae, 2)
     torch._dynamo.reset()
-    assert counter.frame_count == 1
+    widths = {one.gamma.numel() for one in vae.decoder.modules() if isinstance(one, decoder.ActivatedNorm)}
+    assert counter.frame_count == 1 + len(widths) == 4
 
 
 def test_zeros_are_normalized_to_zeros() -> None:
@@ -166,7 +168,7 @@ def test_zeros_are_normalized_to_zeros() -> None:
     from cosmos_batch.engines.generator.diffusers.decoder import normalize_and_activate
 
     zeros = torch.zeros(3, 8, dtype=torch.bfloat16)
-    assert torch.equal(normalize_and_activate(zeros, torch.ones(8)), zeros)
+    assert torch.equal(normalize_and_activate(zeros, torch.zeros(8), torch.ones(8)), zeros)
 
 
 def test_normalization_rounds_once(vae: Any) -> None:
@@ -177,7 +179,8 @@ def test_normalization_rounds_once(vae: Any) -> None:
 
     norm = vae.decoder.norm_out
     features = torch.randn(64, norm.gamma.numel(), generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
-    fused = normalize_and_activate(features, norm.gamma.flatten()).float()
+    gamma = norm.gamma.flatten()
+    fused = normalize_and_activate(features, torch.zeros_like(gamma), gamma).float()
     exact, stepwise = (
         torch.nn.functional.silu(norm.to(kind)(features.to(kind)[:, :, None, None, None])).flatten(1).float()
         for kind in (torch.float32, torch.bfloat16)
