@@ -87,14 +87,20 @@ def _accelerate_vae(vae: Any, accelerations: Accelerations) -> None:
 
 
 def compile_layers(transformer: Any, **options: Any) -> None:
-    """Have torch compile the layers at their first call: one graph for all layers, sizes and prompts."""
+    """Have torch compile the layers at their first call: a graph for each stream, and for all layers and sizes."""
+    import torch
+
     transformer.compile_repeated_blocks(fullgraph=True, dynamic=True, **options)
+    for layer in transformer.layers:
+        if hasattr(layer, "read"):  # of a `TwoStreamLayer`
+            layer.read = torch.compile(layer.read, fullgraph=True, dynamic=True, **options)
 
 
 def disable_compilation(omni: Any) -> None:
     """Run everything uncompiled from here on."""
     for layer in omni.transformer.layers:
         layer._compiled_call_impl = None
+        vars(layer).pop("read", None)
     # Imported here because it imports Diffusers' models, which must come after `import_torchvision`.
     from cosmos_batch.engines.generator.diffusers.decoder import uncompile_decoder
 

@@ -94,7 +94,7 @@ class PromptCachingTransformer(Cosmos3OmniTransformer):
         return und_seq, self.norm_moe_gen(self._through_layers(gen_seq, prompt, cos, sin))
 
     def _through_layers(self, noise: Tensor, prompt: list[KeysValues], cos: Tensor, sin: Tensor) -> Tensor:
-        noise = noise.clone()  # a view has other strides than a tensor of its own, for which torch would compile again
+        noise = noise.clone()  # for a view, torch would compile again
         for layer, (key, value) in zip(self.layers, prompt, strict=True):
             noise = layer(key, value, noise, cos, sin)
         return noise
@@ -109,6 +109,7 @@ class PromptCachingTransformer(Cosmos3OmniTransformer):
                 if is_same(cached_prompt, prompt):
                     return cached
         computed = []
+        text = text.clone()  # for a view, torch would compile again
         for layer in self.layers:
             text, keys_values = layer.read(text, cos, sin)
             computed.append(keys_values)
