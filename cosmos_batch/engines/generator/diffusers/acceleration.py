@@ -57,9 +57,7 @@ def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Jo
 
         share_timestep(omni.transformer)
     if accelerations.flash_attention and device == "cuda":
-        kernel = flash_attention(journal)
-        for layer in omni.transformer.layers:
-            layer.kernel = kernel
+        set_attention(omni, flash_attention(journal))
     if accelerations.compiled and device == "cuda":
         compile_layers(omni.transformer)
     if device == "cuda":
@@ -107,10 +105,10 @@ def disable_compilation(omni: Any) -> None:
     uncompile_decoder(omni.vae)
 
 
-def disable_flash_attention(omni: Any) -> None:
-    """Use PyTorch's own attention from here on."""
+def set_attention(omni: Any, kernel: Callable[..., Any] | None) -> None:
+    """Use a kernel of FlashAttention 3 from here on, or PyTorch's own attention."""
     for layer in omni.transformer.layers:
-        layer.kernel = None
+        layer.kernel = kernel
 
 
 @contextmanager
@@ -130,29 +128,45 @@ def warm_up(
 ) -> None:
     """On a GPU, generate a small video in two steps, so that libraries start, kernels load and layers are compiled.
 
-    If that fails, FlashAttention is disabled, unless it is needed; if it fails again, compilation is. The journal notes
-    what was disabled. Raises torch.OutOfMemoryError, for which neither is the cause.
+    If that fails, it is tried without FlashAttention, unless that is needed, then without compilation, then without
+    both. The journal notes what was disabled. Raises torch.OutOfMemoryError, for which neither is the cause.
     """
     import torch
 
     if device != "cuda":
         return
-    fallbacks: dict[str, Callable[[Any], None]] = {}
-    if accelerations.flash_attention and omni.transformer.layers[0].kernel is not None and not needs_flash_attention:
-        fallbacks["attention is PyTorch's own"] = disable_flash_attention
-    if accelerations.compiled:
-        fallbacks["the layers and the decoder are not compiled"] = disable_compilation
-    for consequence, disable in fallbacks.items():
+    failure: Exception | None = None
+    for consequences in _fallbacks(omni, accelerations, needs_flash_attention):
         try:
             _generate_small(omni, accelerations)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            journal.note(f"{consequence}, and slower for it: {type(error).__name__}: {error}")
-            disable(omni)
+            failure = error
         else:
+            for consequence in consequences:
+                journal.note(f"{consequence}, and slower for it: {type(failure).__name__}: {failure}")
             return
-    _generate_small(omni, accelerations)
+    assert failure is not None
+    raise failure
+
+
+def _fallbacks(omni: Any, accelerations: Accelerations, needs_flash_attention: bool) -> Iterator[list[str]]:
+    """Disable nothing, then FlashAttention, then compilation, then both, and yield what each of these means."""
+    no_flash_attention, uncompiled = "attention is PyTorch's own", "the layers and the decoder are not compiled"
+    optional = accelerations.flash_attention and not needs_flash_attention
+    kernel = omni.transformer.layers[0].kernel if optional else None
+    yield []
+    if kernel is not None:
+        set_attention(omni, None)
+        yield [no_flash_attention]
+        set_attention(omni, kernel)
+    if accelerations.compiled:
+        disable_compilation(omni)
+        yield [uncompiled]
+        if kernel is not None:
+            set_attention(omni, None)
+            yield [no_flash_attention, uncompiled]
 
 
 def _generate_small(omni: Any, accelerations: Accelerations) -> None:

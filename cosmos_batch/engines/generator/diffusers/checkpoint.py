@@ -95,7 +95,7 @@ class LoadedCheckpoint:
         return accelerated(pipeline, self.accelerations, conditioning_latents(generation))
 
     def warm_up(self, journal: Journal) -> None:
-        """Generate a smallest video before the first job; see `acceleration.warm_up`."""
+        """Generate a small video before the first job; see `acceleration.warm_up`."""
         needed = "fp8Attention" in self.lossy
         warm_up(self.omni, self.accelerations, self.device, journal, needs_flash_attention=needed)
 

@@ -371,6 +371,31 @@ def test_failed_flash_attention_falls_back_to_pytorch_attention(
     assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters)) and hopper == []
 
 
+@pytest.mark.parametrize("flash_attention_fails", [False, True])
+def test_failed_compilation_leaves_flash_attention_as_it_is(
+    load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, flash_attention_fails: bool
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("Failed to find C compiler")
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no kernel image is available")
+
+    if flash_attention_fails:
+        monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+    taken = replace(EXACT, cached_prompts=True, flash_attention=True, compiled=True)
+    checkpoint = replace(load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken)
+    monkeypatch.setattr(acceleration, "compile_layers", partial(acceleration.compile_layers, backend=broken))
+    journal = Journal()
+    acceleration.accelerate(checkpoint.omni, taken, "cuda", journal)
+    checkpoint.warm_up(journal)
+    assert [layer.kernel is None for layer in checkpoint.omni.transformer.layers] == [flash_attention_fails] * LAYERS
+    assert (hopper == []) is flash_attention_fails
+    slower = ["attention is PyTorch's own"] * flash_attention_fails + ["the layers and the decoder are not compiled"]
+    noted = [line for line in journal.lines if "slower for it" in line]
+    assert [one in line for one, line in zip(slower, noted, strict=True)] == [True] * len(slower)
+
+
 def test_layers_are_compiled_only_on_a_gpu(load: Load) -> None:
     layers = load(Accelerations()).omni.transformer.layers
     assert all(layer._compiled_call_impl is None for layer in layers)
