@@ -198,9 +198,9 @@ GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
 FASTEST_GENERATOR = "vllm-omni"
 """The engine that `auto` stands for.
 
-For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480 (`docs/benchmarks.md`). Diffusers was
-about as fast with an earlier PyTorch (decision 041), but uses one GPU for a job, so on the default instance types it
-would have to offload layers; vLLM-Omni shares them among GPUs. The other engines were not run on a GPU.
+For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480, and Diffusers 6.4 and 54.9 s in
+another session (`docs/benchmarks.md`). But Diffusers uses one GPU for a job, so on the default instance types it would
+have to offload layers, which vLLM-Omni shares among GPUs. The other engines made no video on a GPU.
 """
 
 DEFAULT_IMAGE: dict[Surface, Image] = {"reasoner": "reasoner", "generator": "diffusers"}
