@@ -137,8 +137,7 @@ def _ours() -> str:
         f"The peak is {peaks[DEFAULT][0]:.1f} GiB for 320x192 and {peaks[DEFAULT][1]:.1f} GiB for 832x480, and "
         f"{peaks['all'][0]:.1f} and {peaks['all'][1]:.1f} GiB with all three modes. Since then the text stream is "
         f"compiled too: in another session on such a machine a video of 320x192 took {_newest(latest, DEFAULT):.2f} s, "
-        f"and {_newest(latest, 'all'):.2f} s with all three modes. After that the scheduler's timesteps were left on "
-        "the host, so that it prepares a step while the GPU computes the one before. This was not measured.",
+        f"and {_newest(latest, 'all'):.2f} s with all three modes.",
     )
     columns = "transformer, VAE | difference"
     head = f"| | 320x192 | {columns} | 832x480 | {columns} |\n|---|---|---|---|---|---|---|"

@@ -169,10 +169,8 @@ def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progr
 def _scheduler(checkpoint: LoadedCheckpoint, generation: Generation) -> Any:
     """Return a new scheduler for one job. NVIDIA's converter saves `use_karras_sigmas`, which NVIDIA's own code does
     not use."""
-    # Imported here because it imports Diffusers, which must come after `import_torchvision`.
-    from cosmos_batch.engines.generator.diffusers.scheduler import TimestepsOnHost
-
-    return TimestepsOnHost.from_config(
+    scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
+    return scheduler.from_config(
         checkpoint.omni.scheduler.config, flow_shift=generation.flow_shift, use_karras_sigmas=False
     )
 

@@ -404,20 +404,6 @@ def test_layers_are_compiled_only_on_a_gpu(load: Load) -> None:
     assert all(layer._compiled_call_impl is not None for layer in checkpoint.omni.transformer.layers)
 
 
-def test_timesteps_stay_on_the_host(plain: LoadedCheckpoint) -> None:
-    """The pipelines read each of them, for which a GPU would have to end all its work."""
-    import diffusers
-    import torch
-
-    generate_media(plain, {"mode": "t2v", **SMALL, "num_frames": 5})
-    scheduler = plain.omni.scheduler
-    expected = diffusers.UniPCMultistepScheduler.from_config(scheduler.config)
-    expected.set_timesteps(STEPS)
-    assert torch.equal(scheduler.timesteps, expected.timesteps) and torch.equal(scheduler.sigmas, expected.sigmas)
-    scheduler.set_timesteps(STEPS, device="meta")
-    assert torch.equal(scheduler.timesteps, expected.timesteps)
-
-
 def test_vae_is_in_channels_last_format_on_a_gpu(plain: LoadedCheckpoint, load: Load) -> None:
     import torch
 
