@@ -22,12 +22,12 @@ class Accelerations:
     ----------
     cached_prompts
         Keys and values of a prompt are computed once for each job, not in every step; see `transformer`.
+    shared_timestep
+        The timestep of a pass is embedded once, not once for each token; see `transformer`.
     partial_encoding
         The VAE encodes only the frames that condition the generation; see `encode_conditioning_only`.
     flash_attention
         FlashAttention 3 computes the attention of the noise stream, on a GPU that it supports.
-    shared_timestep
-        The timestep of a pass is embedded once, not once for each token; see `transformer`.
     compiled
         The transformer's layers, and what a fused decoder computes between convolutions, are compiled, on a GPU.
     channels_last
@@ -129,44 +129,41 @@ def warm_up(
     """On a GPU, generate a small video in two steps, so that libraries start, kernels load and layers are compiled.
 
     If that fails, it is tried without FlashAttention, unless that is needed, then without compilation, then without
-    both. The journal notes what was disabled. Raises torch.OutOfMemoryError, for which neither is the cause.
+    both. The journal notes what was disabled, and why. Raises torch.OutOfMemoryError, for which neither is the cause,
+    and what the last attempt raises.
     """
     import torch
 
     if device != "cuda":
         return
-    failure: Exception | None = None
-    for consequences in _fallbacks(omni, accelerations, needs_flash_attention):
+    is_optional = accelerations.flash_attention and not needs_flash_attention
+    kernel = omni.transformer.layers[0].kernel if is_optional else None
+    available = {_NO_FLASH_ATTENTION: kernel is not None, _UNCOMPILED: accelerations.compiled}
+    attempts = [attempt for attempt in _ATTEMPTS if all(available[disabled] for disabled in attempt)]
+    failures: dict[tuple[str, ...], str] = {}
+    for attempt in attempts:
+        if kernel is not None:
+            set_attention(omni, None if _NO_FLASH_ATTENTION in attempt else kernel)
+        if _UNCOMPILED in attempt:
+            disable_compilation(omni)
         try:
             _generate_small(omni, accelerations)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            failure = error
+            if attempt == attempts[-1]:
+                raise
+            failures[attempt] = f"{type(error).__name__}: {error}"
         else:
-            for consequence in consequences:
-                journal.note(f"{consequence}, and slower for it: {type(failure).__name__}: {failure}")
+            for disabled in attempt:
+                why = failures[tuple(other for other in attempt if other != disabled)]
+                journal.note(f"{disabled}, and slower for it: {why}")
             return
-    assert failure is not None
-    raise failure
 
 
-def _fallbacks(omni: Any, accelerations: Accelerations, needs_flash_attention: bool) -> Iterator[list[str]]:
-    """Disable nothing, then FlashAttention, then compilation, then both, and yield what each of these means."""
-    no_flash_attention, uncompiled = "attention is PyTorch's own", "the layers and the decoder are not compiled"
-    optional = accelerations.flash_attention and not needs_flash_attention
-    kernel = omni.transformer.layers[0].kernel if optional else None
-    yield []
-    if kernel is not None:
-        set_attention(omni, None)
-        yield [no_flash_attention]
-        set_attention(omni, kernel)
-    if accelerations.compiled:
-        disable_compilation(omni)
-        yield [uncompiled]
-        if kernel is not None:
-            set_attention(omni, None)
-            yield [no_flash_attention, uncompiled]
+_NO_FLASH_ATTENTION, _UNCOMPILED = "attention is PyTorch's own", "the layers and the decoder are not compiled"
+_ATTEMPTS = ((), (_NO_FLASH_ATTENTION,), (_UNCOMPILED,), (_NO_FLASH_ATTENTION, _UNCOMPILED))
+"""What a warm-up tries to disable, one after the other."""
 
 
 def _generate_small(omni: Any, accelerations: Accelerations) -> None:
@@ -179,8 +176,8 @@ def _generate_small(omni: Any, accelerations: Accelerations) -> None:
         omni(
             prompt="Warm up.",
             negative_prompt="Nothing.",
-            # These are 400 tokens. If there were fewer than two for each of a GPU's multiprocessors, torch would divide
-            # long rows among several kernels, which is slow for as many tokens as a video has.
+            # These are 400 tokens, more than two for each of a GPU's multiprocessors. With fewer, torch divides rows of
+            # more than 8,192 numbers among several kernels, which is slow for a video's tokens. `fp8` has such rows.
             num_frames=17,
             height=256,
             width=320,

@@ -1,9 +1,9 @@
 """Attention in FP8 with FlashAttention 3, for the lossy mode `fp8Attention` (decision 063).
 
 Queries, keys and values are divided by scales, so that FP8 (E4M3) can hold them. The scales follow from the weights
-alone: what a normalization or a projection of normalized numbers computes can be no larger than a bound. The numbers
-themselves are mostly far below it, which costs no precision, because FP8 is a floating-point format. To find the
-largest number of each tensor instead would take longer than attention in FP8 gains with a small video.
+alone: what a normalization or a projection of normalized numbers computes can be no larger than a bound, but for
+rounding, for which numbers are clamped to it. They are mostly far below it, which costs no precision, because FP8 is a
+floating-point format. To find the largest number of each tensor instead takes time in every pass (decision 063).
 """
 
 import math

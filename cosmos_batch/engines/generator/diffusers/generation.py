@@ -244,9 +244,19 @@ def _pixels(video: Any) -> np.ndarray:
     import torch
 
     pixels = (video * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()
-    on_host = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=pixels.is_cuda)  # a GPU writes it faster pinned
-    array: np.ndarray = on_host.copy_(pixels).numpy()
+    array: np.ndarray = _host_memory_like(pixels).copy_(pixels).numpy()
     return array
+
+
+def _host_memory_like(pixels: Any) -> Any:
+    """Return memory of the host for as many pixels. For those of a GPU it is pinned if the host allows that: the GPU
+    writes it several times as fast, and PyTorch keeps it for the next job."""
+    import torch
+
+    try:
+        return torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=pixels.is_cuda)
+    except RuntimeError:  # the host has no more memory to pin
+        return torch.empty(pixels.shape, dtype=torch.uint8)
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -43,10 +43,10 @@ def apply_lossy_modes(omni: Any, modes: Sequence[LossyMode]) -> None:
         from cosmos_batch.engines.generator.diffusers.transformer import StepCachingTransformer
 
         omni.transformer.__class__ = StepCachingTransformer
-    if "fp8Attention" in modes:
-        attend_in_fp8(omni.transformer)
     if "fp8" in modes:
         quantize_to_fp8(omni.transformer)
+    if "fp8Attention" in modes:
+        attend_in_fp8(omni.transformer)
 
 
 def quantize_to_fp8(transformer: Any) -> None:

@@ -94,7 +94,7 @@ class PromptCachingTransformer(Cosmos3OmniTransformer):
         return und_seq, self.norm_moe_gen(self._through_layers(gen_seq, prompt, cos, sin))
 
     def _through_layers(self, noise: Tensor, prompt: list[KeysValues], cos: Tensor, sin: Tensor) -> Tensor:
-        noise = noise.clone()  # for a view, torch would compile again
+        noise = noise.clone()  # a view has other strides than a tensor of its own, for which torch would compile again
         for layer, (key, value) in zip(self.layers, prompt, strict=True):
             noise = layer(key, value, noise, cos, sin)
         return noise
@@ -109,7 +109,7 @@ class PromptCachingTransformer(Cosmos3OmniTransformer):
                 if is_same(cached_prompt, prompt):
                     return cached
         computed = []
-        text = text.clone()  # for a view, torch would compile again
+        text = text.clone()  # a view has other strides, as in `_through_layers`
         for layer in self.layers:
             text, keys_values = layer.read(text, cos, sin)
             computed.append(keys_values)
@@ -126,8 +126,11 @@ def cache_prompts(transformer: Any) -> None:
 
 
 class SharedTimestepEmbedding(TimestepEmbedding):
-    """Diffusers' embedding of timesteps, of which one row is computed, because all noisy tokens of a pass have the same
-    timestep: the pipelines fill a tensor with it. For many tokens this is a matrix product in float32."""
+    """Diffusers' embedding of timesteps, computed once for all noisy tokens of a pass.
+
+    They all have the same timestep, with which the pipelines fill a tensor. Diffusers embeds it for each of them, which
+    for many tokens is a large product of matrices in float32.
+    """
 
     def forward(self, sample: Tensor, condition: Any = None) -> Tensor:
         """Return the embeddings [tokens, width] of timesteps [tokens, channels], all of which are equal."""

@@ -10,6 +10,7 @@ import pytest
 from cosmos_batch.demo.generator import build_random_generator
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.job_files import GenerationFiles
+from cosmos_batch.engines.library_imports import import_diffusers
 from tests.support.generations import settled
 from tests.support.generator_jobs import SHORT, SMALL, Files, kind_of
 
@@ -22,6 +23,23 @@ Make = Callable[..., Files]
 @pytest.fixture(scope="package")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_random_generator(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def equal_timesteps() -> Iterator[None]:
+    """Fail where tokens of one pass have different timesteps, because only the first of them is embedded."""
+    import_diffusers()
+    from cosmos_batch.engines.generator.diffusers.transformer import SharedTimestepEmbedding
+
+    forward = SharedTimestepEmbedding.forward
+
+    def checked(embedder: Any, sample: Any, condition: Any = None) -> Any:
+        assert (sample == sample[:1]).all(), "tokens of one pass have different timesteps"
+        return forward(embedder, sample, condition)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedTimestepEmbedding, "forward", checked)
+        yield
 
 
 @pytest.fixture(scope="package")

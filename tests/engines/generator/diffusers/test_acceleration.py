@@ -34,7 +34,8 @@ SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
-# The reference for equality to the last bit: as Diffusers runs it, except that a shared timestep is rounded otherwise.
+# As Diffusers runs the model, but with the shared timestep, whose embedding is rounded otherwise. With all other
+# accelerations the output is equal to the last bit.
 EXACT = replace(PLAIN, shared_timestep=True)
 
 Load = Callable[[Accelerations], LoadedCheckpoint]
@@ -50,15 +51,13 @@ def load(checkpoint: Path) -> Load:
 
 
 @pytest.fixture(scope="module")
+def unmodified(load: Load) -> LoadedCheckpoint:
+    return load(PLAIN)
+
+
+@pytest.fixture(scope="module")
 def plain(load: Load) -> LoadedCheckpoint:
-    """Return the model without other accelerations. It fails if tokens have different timesteps in any pass."""
-    checkpoint = load(EXACT)
-
-    def check(_module: Any, inputs: tuple[Any, ...]) -> None:
-        assert (inputs[0] == inputs[0][:1]).all(), "tokens of one pass have different timesteps"
-
-    checkpoint.omni.transformer.time_embedder.register_forward_pre_hook(check)
-    return checkpoint
+    return load(EXACT)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +89,16 @@ def generate_media(
     return generate(checkpoint, prepared, options.get("progress", lambda *_: None))
 
 
+def nearly_same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
+    """Return whether two outputs differ by no more than the rounding of float32."""
+    parts = [(rendered.sound.samples if rendered.sound else None, rendered.actions) for rendered in (one, other)]
+    close = [
+        (first is None and second is None) or np.allclose(first, second, rtol=0, atol=1e-3)
+        for first, second in zip(*parts, strict=True)
+    ]
+    return bool(np.abs(one.frames.astype(int) - other.frames).max() <= 1) and all(close)
+
+
 def same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
     """Return whether two outputs are equal to the last bit: a CPU computes everything in the same order."""
     sounds = [rendered.sound.samples if rendered.sound else np.zeros(0) for rendered in (one, other)]
@@ -116,6 +125,7 @@ def same(one: GeneratedMedia, other: GeneratedMedia) -> bool:
     ids=lambda value: value["mode"] if isinstance(value, dict) else None,
 )
 def test_accelerations_do_not_change_the_output(
+    unmodified: LoadedCheckpoint,
     plain: LoadedCheckpoint,
     fast: LoadedCheckpoint,
     reads: list[int],
@@ -125,9 +135,10 @@ def test_accelerations_do_not_change_the_output(
     prompts: int,
 ) -> None:
     medium = request.getfixturevalue(medium_name) if medium_name else None
-    expected = generate_media(plain, parameters, medium)
+    of_diffusers, expected = (generate_media(one, parameters, medium) for one in (unmodified, plain))
     assert reads == []
-    assert same(generate_media(fast, parameters, medium), expected)
+    found = generate_media(fast, parameters, medium)
+    assert same(found, expected) and nearly_same(found, of_diffusers)
     assert len(reads) == prompts * LAYERS
     assert len(set(reads)) == prompts
     assert fast.omni.transformer._prompts is None, "the prompt cache must be freed at the end of a job"
@@ -201,12 +212,6 @@ def test_a_shared_timestep_is_embedded_as_each_token_would_embed_it(load: Load, 
     expected = embedder(timesteps)
     shared = load(replace(PLAIN, shared_timestep=True)).omni.transformer.time_embedder
     torch.testing.assert_close(shared(timesteps), expected)
-
-
-def test_a_shared_timestep_does_not_change_the_frames(plain: LoadedCheckpoint, load: Load) -> None:
-    parameters = {"mode": "t2v", **SMALL, "num_frames": 9}
-    frames = [generate_media(one, parameters).frames.astype(int) for one in (plain, load(PLAIN))]
-    assert np.abs(frames[0] - frames[1]).max() <= 1
 
 
 def test_compiled_graphs_serve_all_layers_sizes_prompts_and_modes(
@@ -391,9 +396,79 @@ def test_failed_compilation_leaves_flash_attention_as_it_is(
     checkpoint.warm_up(journal)
     assert [layer.kernel is None for layer in checkpoint.omni.transformer.layers] == [flash_attention_fails] * LAYERS
     assert (hopper == []) is flash_attention_fails
-    slower = ["attention is PyTorch's own"] * flash_attention_fails + ["the layers and the decoder are not compiled"]
     noted = [line for line in journal.lines if "slower for it" in line]
-    assert [one in line for one, line in zip(slower, noted, strict=True)] == [True] * len(slower)
+    assert len(noted) == 1 + flash_attention_fails and "are not compiled" in noted[-1]
+    if flash_attention_fails:
+        assert "attention is PyTorch's own" in noted[0] and "no kernel image is available" in noted[0]
+    assert "Failed to find C compiler" in "".join(journal.lines)
+
+
+def test_a_model_that_fails_in_every_way_does_not_load(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint, journal = replace(load(Accelerations()), device="cuda"), Journal()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("illegal memory access")
+
+    monkeypatch.setattr(checkpoint.omni.vae, "decode", fail)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        checkpoint.warm_up(journal)
+    assert journal.lines == []
+
+
+def test_flash_attention_that_is_needed_is_not_disabled(
+    load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+    taken = replace(EXACT, cached_prompts=True, flash_attention=True)
+    checkpoint = replace(
+        load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken, lossy=("fp8Attention",)
+    )
+    acceleration.accelerate(checkpoint.omni, taken, "cuda", Journal())
+    with pytest.raises(RuntimeError, match="no kernel image"):
+        checkpoint.warm_up(Journal())
+    assert all(layer.kernel is fail for layer in checkpoint.omni.transformer.layers) and hopper == []
+
+
+def test_a_warm_up_has_two_tokens_for_each_multiprocessor(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An RTX PRO 6000 has 188 multiprocessors, which is the most of the GPUs that we know."""
+    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
+
+    seen: list[int] = []
+    forward = TwoStreamLayer.forward
+
+    def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
+        seen.append(noise.shape[0])
+        return forward(layer, key, value, noise, *rest)
+
+    monkeypatch.setattr(TwoStreamLayer, "forward", counted)
+    replace(load(replace(EXACT, cached_prompts=True)), device="cuda").warm_up(Journal())
+    assert seen and min(seen) >= 2 * 188
+
+
+@pytest.mark.parametrize("pins", [True, False])
+def test_frames_of_a_gpu_are_copied_into_pinned_memory_if_there_is_any(
+    monkeypatch: pytest.MonkeyPatch, pins: bool
+) -> None:
+    import torch
+
+    from cosmos_batch.engines.generator.diffusers import generation
+
+    asked: list[bool] = []
+    empty = torch.empty
+
+    def recorded(shape: Any, *, dtype: Any, pin_memory: bool = False) -> Any:
+        asked.append(pin_memory)
+        if pin_memory and not pins:
+            raise RuntimeError("CUDA error: out of memory")
+        return empty(shape, dtype=dtype)
+
+    monkeypatch.setattr(torch, "empty", recorded)
+    memory = generation._host_memory_like(SimpleNamespace(shape=(2, 4, 6, 3), is_cuda=True))
+    assert memory.shape == (2, 4, 6, 3) and memory.dtype == torch.uint8
+    assert asked == ([True] if pins else [True, False])
 
 
 def test_layers_are_compiled_only_on_a_gpu(load: Load) -> None:

@@ -1,6 +1,7 @@
 """Lossy modes: off by default, and if configured they do what their names say, or the engine does not load."""
 
 import asyncio
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -321,15 +322,68 @@ def test_no_number_is_larger_than_its_scale_allows(checkpoint: Path) -> None:
     torch.testing.assert_close(worst.view(heads, -1).amax(dim=1), bound, rtol=0.01, atol=0)
 
 
-def test_keys_of_a_text_without_normalization_have_a_bound(checkpoint: Path) -> None:
-    """Cosmos3-Edge does not normalize them."""
+def test_a_bound_is_that_of_the_larger_stream(checkpoint: Path) -> None:
+    layer = random_layer(checkpoint)
+    attention = layer.self_attn
+    keys, values = fp8_attention.largest_keys(layer), fp8_attention.largest_values(layer)
+    for norm in (attention.norm_k, attention.norm_added_k):
+        before = norm.weight.data
+        norm.weight.data = 100 * before
+        assert fp8_attention.largest_keys(layer) == fp8_attention.largest_normalized(norm)
+        assert (fp8_attention.largest_keys(layer) > 10 * keys).all()
+        norm.weight.data = before
+    for linear in (attention.to_v, attention.add_v_proj):
+        before = linear.weight.data
+        linear.weight.data = 100 * before
+        assert (fp8_attention.largest_values(layer) > 10 * values).all()
+        linear.weight.data = before
+
+
+def test_a_norm_for_the_noise_bounds_the_keys_of_a_text(checkpoint: Path) -> None:
+    """Cosmos3-Edge normalizes them for the noise alone."""
     import torch
 
     layer = random_layer(checkpoint)
-    layer.self_attn.norm_k, layer.self_attn.k_norm_und_for_gen = torch.nn.Identity(), None
-    _, keys, _ = attended_inputs(layer, 500)
-    scale = fp8_attention.attention_in_fp8(attended, layer).keys_scale
-    assert (keys.abs().amax(dim=(1, 3)) <= scale * fp8_attention.LARGEST).all()
+    attention = layer.self_attn
+    attention.k_norm_und_for_gen = torch.nn.RMSNorm(attention.head_dim)
+    attention.k_norm_und_for_gen.weight.data.fill_(1000)
+    assert fp8_attention.largest_keys(layer) == fp8_attention.largest_normalized(attention.k_norm_und_for_gen)
+
+
+def test_keys_of_a_text_without_normalization_have_a_bound(checkpoint: Path) -> None:
+    """A rotation by 45 degrees makes of two equal numbers one that is larger by the root of two."""
+    import torch
+
+    layer = random_layer(checkpoint)
+    attention = layer.self_attn
+    attention.norm_k, attention.k_norm_und_for_gen = torch.nn.Identity(), None
+    attention.norm_added_k.weight.data.zero_()
+    attention.to_k.weight.data = torch.ones_like(attention.to_k.weight)
+    layer.input_layernorm.weight.data.fill_(1)
+    width = layer.input_layernorm.weight.numel()
+    angle = torch.full((1, 1, attention.head_dim), math.pi / 4)
+    _, (key, _) = layer.read(-torch.ones(1, width), angle.cos(), angle.sin())
+    largest = key.abs().max()
+    torch.testing.assert_close(largest, torch.tensor(width * math.sqrt(2)), rtol=1e-3, atol=0)
+    torch.testing.assert_close(fp8_attention.largest_keys(layer).max(), largest, rtol=1e-3, atol=0)
+
+
+def test_a_bias_is_part_of_a_bound() -> None:
+    import torch
+
+    linear, norm = torch.nn.Linear(8, 4), torch.nn.RMSNorm(8)
+    with torch.no_grad():
+        linear.weight.zero_()
+        linear.bias.copy_(torch.tensor([1.0, -3.0, 2.0, 0.5]))
+        assert fp8_attention.largest_of_heads(linear, norm, 2).tolist() == [3.0, 2.0]
+
+
+def test_a_number_that_rounding_made_larger_than_its_bound_is_clamped() -> None:
+    import torch
+
+    tensor = torch.tensor([1.0, 1.2, -1.2]).view(1, 3, 1, 1)
+    scale = torch.full((1, 1), 1.0 / fp8_attention.LARGEST)
+    assert (fp8_attention.to_fp8(tensor, scale).float() * scale).flatten().tolist() == pytest.approx([1.0, 1.0, -1.0])
 
 
 def test_weights_in_fp8_have_nearly_the_same_bound(checkpoint: Path) -> None:
