@@ -16,7 +16,7 @@ PAUSE = 0.3  # goal, in seconds between two jobs
 
 # NVIDIA's seconds of generation alone on one H100 for 256p, 480p and 720p, without a file's encoding
 # (NVIDIA/cosmos, inference_benchmarks/cosmos3-nano*-generator.md, November 2026).
-_NVIDIA = {
+NVIDIA = {
     "vLLM-Omni, 16-bit": ("6.97", "58.17", "202.29"),
     "NIM, FP8": ("5.35", "46.08", "173.20"),
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
@@ -39,7 +39,7 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     results, earlier = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER))
-    published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in _NVIDIA.items())
+    published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
 {_about(results)}

@@ -43,7 +43,7 @@ def reasoner() -> str:
         f"each token of its answer: {_BYTES_OF_A_TOKEN / 1024:.0f} KiB for each of {tokens:,.0f} tokens on average, "
         f"{asked['tokens']:.0f} times, for {exact['clips']} clips, are {terabytes:.1f} TB. These are "
         f"{terabytes / reading:.1f} TB/s of the {TERABYTES_PER_SECOND['H200']} that the memory has, so only "
-        "fewer bytes make it faster, as with `fp8Cache` ([on an H100](#on-an-h100)). With FP8, "
+        "fewer bytes make it faster, as with `fp8Cache` ([on an H100](#on-an-h100)). With `fp8` alone, "
         f"{answers['sameAnswers']} of {answers['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
         f"{answers['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
         f"{answers['largestDifference']:.2f}. With random weights many tokens are about as probable as the first, so "

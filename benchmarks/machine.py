@@ -21,8 +21,10 @@ def machine() -> str:
 
 def gpus_of_this_process(first: bool = False) -> list[str]:
     """Return the options with which nvidia-smi tells of the GPUs that this process may use, or of the first of them."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0" if first else "")
-    return [f"--id={chosen.partition(',')[0] if first else chosen}"] if chosen else []
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if first:
+        chosen = chosen.partition(",")[0] or "0"
+    return [f"--id={chosen}"] if chosen else []
 
 
 def _gpu() -> str:

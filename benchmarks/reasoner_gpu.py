@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -284,6 +285,7 @@ def main() -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
     results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
+    results["day"] = f"{datetime.now(UTC):%Y-%m-%d}"
     session = ReasonerSession(options.into, options.name, workload, results)
     session.keep("options", [*options.lossy, *options.for_server])
     engine: Any = VllmEngine()
