@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from benchmarks import generator_modes_page
+from benchmarks import generator_modes_page, kernels_page
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
@@ -194,18 +194,8 @@ def _measured(one: dict[str, Any] | None) -> str:
     return f"{one['seconds']:.2f} s | {transformer:.2f} s, {vae:.2f} s | {one['mean']:.1f}"
 
 
-_KINDS = {
-    "products": "products of matrices",
-    "attention": "attention",
-    "compiled": "compiled by Inductor",
-    "convolutions": "convolutions",
-    "copies": "copies",
-    "other": "others",
-}
-
-
 _FP8_PRODUCT = "nvjet_sm90_qq"
-"""What the names of cuBLAS's kernels begin with whose inputs are both in FP8."""
+"""The name of each kernel of cuBLAS that multiplies two matrices in FP8 has this part."""
 
 COMPUTED = 42
 """Passes of 70 that are computed with `stepCache`."""
@@ -220,7 +210,7 @@ def _kernels() -> str:
         for name, words in ((DEFAULT, "as it ships"), ("all", "all three modes"))
     }
     rows = [
-        f"| {name} | " + " | ".join(f"{kinds.get(kind, 0):.3f} s" for kind in _KINDS) + " |"
+        f"| {name} | " + " | ".join(f"{kinds.get(kind, 0):.3f} s" for kind in kernels_page.KINDS) + " |"
         for name, kinds in profiles.items()
     ]
     small = found["sizes"]["320x192"]["all"]
@@ -238,7 +228,7 @@ def _kernels() -> str:
         f"{kinds['convolutions'] / parts['vae']['gpu']:.0%} of them for convolutions, and the scheduler's steps "
         f"{parts['scheduler']['gpu']:.2f} s, in which the GPU mostly waits.",
     )
-    head = f"| | {' | '.join(_KINDS.values())} |\n|---|{'---|' * len(_KINDS)}"
+    head = f"| | {' | '.join(kernels_page.KINDS.values())} |\n|---|{'---|' * len(kernels_page.KINDS)}"
     return "\n".join([about, "", head, *rows, "", after])
 
 

@@ -9,7 +9,7 @@ from benchmarks.results import FOLDER
 REASONER = FOLDER / "reasoner-kernels-2b.json"
 GENERATOR = FOLDER / "generator-kernels-nano.json"
 _NAMES = {"bf16": "16-bit", "fp8": "FP8", "plain": "as it ships"}
-_KINDS = {
+KINDS = {
     "products": "products of matrices",
     "attention": "attention",
     "convolutions": "convolutions",
@@ -91,9 +91,9 @@ def _about(found: dict[str, Any], what: str) -> str:
 
 
 def _table(profiles: dict[str, dict[str, Any]]) -> str:
-    kinds = [kind for kind in _KINDS if any(kind in one["kinds"] for one in profiles.values())]
+    kinds = [kind for kind in KINDS if any(kind in one["kinds"] for one in profiles.values())]
     rows = [
-        f"| | {' | '.join(_KINDS[kind] for kind in kinds)} | busy | from the first kernel to the last |",
+        f"| | {' | '.join(KINDS[kind] for kind in kinds)} | busy | from the first kernel to the last |",
         f"|---|{'---|' * (len(kinds) + 2)}",
     ]
     for name, one in profiles.items():

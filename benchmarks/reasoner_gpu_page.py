@@ -205,13 +205,14 @@ def _two_starts() -> str:
         "process, so that libraries are imported once, and both keep what is compiled. "
         f"Importing takes {kept['phases']['engine: imports'] / kept['seconds']:.0%} of the newer start.",
     )
-    rows = [f"| start, 2B | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
-    phases = [phase for phase in kept["phases"] if phase.startswith("engine: ")]
-    for phase in phases:
-        seconds = " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values())
-        rows.append(f"| {phase.removeprefix('engine: ')} | {seconds} |")
-    rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")
-    return "\n".join([about, "", *rows])
+    phases = {name: {"seconds": one["seconds"], "phases": _of_engine(one["phases"])} for name, one in starts.items()}
+    return f"{about}\n\n{_table_of_starts('start, 2B', phases)}"
+
+
+def _of_engine(phases: dict[str, float]) -> dict[str, float]:
+    """Return the phases of a process that are its engine's, by the names that the engine gives them."""
+    prefix = "engine: "
+    return {name.removeprefix(prefix): seconds for name, seconds in phases.items() if name.startswith(prefix)}
 
 
 def _gpu_sampling(found: dict[str, Any]) -> str:
@@ -289,7 +290,12 @@ def _starts(found: dict[str, Any]) -> str:
         for step, with_caches in (("loadWithoutCaches", "without kept caches"), ("load", "with kept caches"))
         if step in found[name]
     }
-    rows = [f"| start of a worker, 2B | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
+    return _table_of_starts("start of a worker, 2B", starts)
+
+
+def _table_of_starts(title: str, starts: dict[str, dict[str, Any]]) -> str:
+    """Return the seconds of each phase of some starts, all of which have the same phases."""
+    rows = [f"| {title} | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
     for phase in next(iter(starts.values()))["phases"]:
         rows.append(f"| {phase} | " + " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values()) + " |")
     rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")

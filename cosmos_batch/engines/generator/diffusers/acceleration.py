@@ -123,6 +123,11 @@ def accelerated(omni: Any, accelerations: Accelerations, conditioning: int | Non
         yield
 
 
+_NO_FLASH_ATTENTION, _UNCOMPILED = "attention is PyTorch's own", "the layers and the decoder are not compiled"
+_ATTEMPTS = ((), (_NO_FLASH_ATTENTION,), (_UNCOMPILED,), (_NO_FLASH_ATTENTION, _UNCOMPILED))
+"""A warm-up disables each of these in turn until it succeeds. Their words are those of the worker's log."""
+
+
 def warm_up(
     omni: Any, accelerations: Accelerations, device: str, journal: Journal, *, needs_flash_attention: bool = False
 ) -> None:
@@ -159,11 +164,6 @@ def warm_up(
                 why = failures[tuple(other for other in attempt if other != disabled)]
                 journal.note(f"{disabled}, and slower for it: {why}")
             return
-
-
-_NO_FLASH_ATTENTION, _UNCOMPILED = "attention is PyTorch's own", "the layers and the decoder are not compiled"
-_ATTEMPTS = ((), (_NO_FLASH_ATTENTION,), (_UNCOMPILED,), (_NO_FLASH_ATTENTION, _UNCOMPILED))
-"""What a warm-up tries to disable, one after the other."""
 
 
 def _generate_small(omni: Any, accelerations: Accelerations) -> None:

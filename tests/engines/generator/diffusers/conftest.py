@@ -42,6 +42,22 @@ def equal_timesteps() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record how many tokens the noise stream has in each layer that is computed."""
+    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
+
+    seen: list[int] = []
+    forward = TwoStreamLayer.forward
+
+    def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
+        seen.append(noise.shape[0])
+        return forward(layer, key, value, noise, *rest)
+
+    monkeypatch.setattr(TwoStreamLayer, "forward", counted)
+    return seen
+
+
 @pytest.fixture(scope="package")
 def engine(checkpoint: Path) -> Iterator[DiffusersEngine]:
     engine = DiffusersEngine()

@@ -81,6 +81,16 @@ def reads(fast: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+def without_compiler(*_: Any) -> Any:
+    """Fail as torch's compiler does on a machine without a C compiler."""
+    raise RuntimeError("Failed to find C compiler")
+
+
+def without_kernel(*_: Any) -> None:
+    """Fail as FlashAttention 3 does on a GPU for which it was not built."""
+    raise RuntimeError("no kernel image is available")
+
+
 def generate_media(
     checkpoint: LoadedCheckpoint, parameters: dict[str, Any], medium: Path | None = None, **options: Any
 ) -> GeneratedMedia:
@@ -252,11 +262,8 @@ def test_sequence_as_long_as_a_model_width_is_not_compiled_for_that_length(
 
 
 def test_failed_compilation_falls_back_to_uncompiled_layers(plain: LoadedCheckpoint, load: Load) -> None:
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("Failed to find C compiler")
-
     checkpoint = replace(load(Accelerations()), device="cuda")
-    acceleration.compile_layers(checkpoint.omni.transformer, backend=broken)
+    acceleration.compile_layers(checkpoint.omni.transformer, backend=without_compiler)
     journal = Journal()
     checkpoint.warm_up(journal)
     assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
@@ -280,12 +287,9 @@ def test_failed_compilation_of_the_decoder_falls_back_to_uncompiled(
 ) -> None:
     from cosmos_batch.engines.generator.diffusers import decoder
 
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("Failed to find C compiler")
-
     checkpoint, journal = replace(load(Accelerations()), device="cuda"), Journal()
     decoder.fuse_decoder(checkpoint.omni.vae)
-    decoder.compile_decoder(checkpoint.omni.vae, backend=broken)
+    decoder.compile_decoder(checkpoint.omni.vae, backend=without_compiler)
     checkpoint.warm_up(journal)
     assert "not compiled" in journal.lines[0] and "Failed to find C compiler" in "".join(journal.lines)
     for parameters, medium in (({"mode": "t2v", **SMALL, "num_frames": 9}, None), (CONTROLS, clip)):
@@ -359,10 +363,7 @@ def test_pytorch_attention_is_used_without_flash_attention(
 def test_failed_flash_attention_falls_back_to_pytorch_attention(
     plain: LoadedCheckpoint, load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("no kernel image is available")
-
-    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", without_kernel)
     taken = replace(PLAIN, cached_prompts=True, flash_attention=True)
     checkpoint, journal = (
         replace(load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken),
@@ -380,17 +381,11 @@ def test_failed_flash_attention_falls_back_to_pytorch_attention(
 def test_failed_compilation_leaves_flash_attention_as_it_is(
     load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, flash_attention_fails: bool
 ) -> None:
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("Failed to find C compiler")
-
-    def fail(*_: Any) -> None:
-        raise RuntimeError("no kernel image is available")
-
     if flash_attention_fails:
-        monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+        monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", without_kernel)
     taken = replace(EXACT, cached_prompts=True, flash_attention=True, compiled=True)
     checkpoint = replace(load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken)
-    monkeypatch.setattr(acceleration, "compile_layers", partial(acceleration.compile_layers, backend=broken))
+    monkeypatch.setattr(acceleration, "compile_layers", partial(acceleration.compile_layers, backend=without_compiler))
     journal = Journal()
     acceleration.accelerate(checkpoint.omni, taken, "cuda", journal)
     checkpoint.warm_up(journal)
@@ -418,10 +413,7 @@ def test_a_model_that_fails_in_every_way_does_not_load(load: Load, monkeypatch: 
 def test_flash_attention_that_is_needed_is_not_disabled(
     load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("no kernel image is available")
-
-    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", fail)
+    monkeypatch.setattr(sys.modules["fa3_fwd_interface"], "flash_attn_func", without_kernel)
     taken = replace(EXACT, cached_prompts=True, flash_attention=True)
     checkpoint = replace(
         load(replace(EXACT, cached_prompts=True)), device="cuda", accelerations=taken, lossy=("fp8Attention",)
@@ -429,23 +421,13 @@ def test_flash_attention_that_is_needed_is_not_disabled(
     acceleration.accelerate(checkpoint.omni, taken, "cuda", Journal())
     with pytest.raises(RuntimeError, match="no kernel image"):
         checkpoint.warm_up(Journal())
-    assert all(layer.kernel is fail for layer in checkpoint.omni.transformer.layers) and hopper == []
+    assert all(layer.kernel is without_kernel for layer in checkpoint.omni.transformer.layers) and hopper == []
 
 
-def test_a_warm_up_has_two_tokens_for_each_multiprocessor(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_up_has_two_tokens_for_each_multiprocessor(load: Load, calls: list[int]) -> None:
     """An RTX PRO 6000 has 188 multiprocessors, which is the most of the GPUs that we know."""
-    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
-
-    seen: list[int] = []
-    forward = TwoStreamLayer.forward
-
-    def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
-        seen.append(noise.shape[0])
-        return forward(layer, key, value, noise, *rest)
-
-    monkeypatch.setattr(TwoStreamLayer, "forward", counted)
     replace(load(replace(EXACT, cached_prompts=True)), device="cuda").warm_up(Journal())
-    assert seen and min(seen) >= 2 * 188
+    assert calls and min(calls) >= 2 * 188
 
 
 @pytest.mark.parametrize("pins", [True, False])

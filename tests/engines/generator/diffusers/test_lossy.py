@@ -50,22 +50,6 @@ def skipping(checkpoint: Path) -> LoadedCheckpoint:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record how many tokens the noise stream has in each layer that is computed."""
-    from cosmos_batch.engines.generator.diffusers.transformer import TwoStreamLayer
-
-    seen: list[int] = []
-    forward = TwoStreamLayer.forward
-
-    def counted(layer: Any, key: Any, value: Any, noise: Any, *rest: Any) -> Any:
-        seen.append(noise.shape[0])
-        return forward(layer, key, value, noise, *rest)
-
-    monkeypatch.setattr(TwoStreamLayer, "forward", counted)
-    return seen
-
-
-@pytest.fixture
 def skipping_after_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute one step instead of four at each end, so that four steps suffice to skip one."""
     for name in ("FIRST", "LAST"):
