@@ -64,9 +64,10 @@ ADDED = (
     Measure("compiled", replace(PLAIN, cached_prompts=True, compiled=True)),
     Measure("channelsLast", replace(PLAIN, cached_prompts=True, compiled=True, channels_last=True)),
     Measure("givenOnly", replace(PLAIN, cached_prompts=True, compiled=True, channels_last=True, partial_encoding=True)),
-    Measure("flashAttention", replace(Accelerations(), fused_decoder=False, shared_timestep=False)),
-    Measure("fusedDecoder", replace(Accelerations(), shared_timestep=False)),
-    Measure("sharedTimestep", Accelerations()),
+    Measure("flashAttention", replace(Accelerations(), fused_decoder=False, shared_timestep=False, asynchronous=False)),
+    Measure("fusedDecoder", replace(Accelerations(), shared_timestep=False, asynchronous=False)),
+    Measure("sharedTimestep", replace(Accelerations(), asynchronous=False)),
+    Measure("asynchronous", Accelerations()),
 )
 LOSSY = (
     Measure("stepCache", Accelerations(), ("stepCache",)),

@@ -24,6 +24,8 @@ class Accelerations:
         Keys and values of a prompt are computed once for each job, not in every step; see `transformer`.
     shared_timestep
         The timestep of a pass is embedded once, not once for each token; see `transformer`.
+    asynchronous
+        The host queues a generation's work on the GPU and waits for none of its results; see `asynchronous`.
     partial_encoding
         The VAE encodes only the frames that condition the generation; see `encode_conditioning_only`.
     flash_attention
@@ -38,6 +40,7 @@ class Accelerations:
 
     cached_prompts: bool = True
     shared_timestep: bool = True
+    asynchronous: bool = True
     partial_encoding: bool = True
     flash_attention: bool = True
     compiled: bool = True
@@ -56,6 +59,10 @@ def accelerate(omni: Any, accelerations: Accelerations, device: str, journal: Jo
         from cosmos_batch.engines.generator.diffusers.transformer import share_timestep
 
         share_timestep(omni.transformer)
+    if accelerations.asynchronous:
+        from cosmos_batch.engines.generator.diffusers.asynchronous import mask_velocities
+
+        omni._mask_velocity_predictions = mask_velocities
     if accelerations.flash_attention and device == "cuda":
         set_attention(omni, flash_attention(journal))
     if accelerations.compiled and device == "cuda":

@@ -25,7 +25,10 @@ _REFUSALS: dict[str, Literal["prompt", "output"]] = {
 }
 
 StepProgress = Callable[[int, int], None]
-"""Called with the number of denoising steps done and their total. An exception that it raises ends the generation."""
+"""Called with the number of denoising steps done and their total. An exception that it raises ends the generation.
+
+A GPU may still be at work on the last of them, because its work is queued.
+"""
 
 
 def refuse_unsupported(checkpoint: LoadedCheckpoint, generation: Generation) -> None:
@@ -170,6 +173,11 @@ def _scheduler(checkpoint: LoadedCheckpoint, generation: Generation) -> Any:
     """Return a new scheduler for one job. NVIDIA's converter saves `use_karras_sigmas`, which NVIDIA's own code does
     not use."""
     scheduler: Any = import_module("diffusers").UniPCMultistepScheduler
+    if checkpoint.accelerations.asynchronous:
+        # Imported here because it imports Diffusers' schedulers, which must come after `import_torchvision`.
+        from cosmos_batch.engines.generator.diffusers.asynchronous import AsynchronousUniPC
+
+        scheduler = AsynchronousUniPC
     return scheduler.from_config(
         checkpoint.omni.scheduler.config, flow_shift=generation.flow_shift, use_karras_sigmas=False
     )

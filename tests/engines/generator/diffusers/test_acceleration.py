@@ -34,9 +34,9 @@ SMALL = {**generator_jobs.SMALL, "steps": STEPS, "seed": 1}
 ACTIONS = {**generator_jobs.ACTIONS, "steps": STEPS, "seed": 1}
 CONTROLS = {"mode": "transfer", "controls": {"edge": {}, "blur": {}}, "frames_per_chunk": 9, **SMALL, "num_frames": 13}
 
-# As Diffusers runs the model, but with the shared timestep, whose embedding is rounded otherwise. With all other
-# accelerations the output is equal to the last bit.
-EXACT = replace(PLAIN, shared_timestep=True)
+# As Diffusers runs the model, but with those accelerations that round otherwise. With all others the output is equal to
+# the last bit.
+EXACT = replace(PLAIN, shared_timestep=True, asynchronous=True)
 
 Load = Callable[[Accelerations], LoadedCheckpoint]
 
