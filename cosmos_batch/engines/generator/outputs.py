@@ -3,7 +3,7 @@
 The worker checks each file against the job before it delivers any of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +30,9 @@ VIDEO, ACTIONS = GeneratedFile(name="output.mp4", role="video"), GeneratedFile(n
 
 @dataclass(frozen=True)
 class GeneratedMedia:
-    """An engine's output: frames (RGB, uint8, [T, H, W, 3]), sound, and one row for each action."""
+    """An engine's output: frames (RGB, uint8, each [H, W, 3]), sound, and one row for each action."""
 
-    frames: np.ndarray
+    frames: Iterable[np.ndarray]
     sound: Sound | None = None
     actions: np.ndarray | None = None
 
@@ -67,7 +67,7 @@ def write_files(
     """
     if not generation.is_video:
         image = GeneratedFile(name="output.png" if generation.image_format == "png" else "output.jpg", role="image")
-        write_image(folder / image.name, media.frames[0])
+        write_image(folder / image.name, next(iter(media.frames)))
         return [image]
     assert generation.fps is not None  # `prepare` has settled it
     write_video(folder / VIDEO.name, media.frames, exact_rate(generation.fps), media.sound, check)

@@ -6,6 +6,7 @@ biases, normalizes, activates and pads in steps of their own, and rearranges the
 small video on an H100, the host needs as long to launch all this as the GPU for computing it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -170,22 +171,25 @@ class ChunkDecodingVae(wan.AutoencoderKLWan):
         [B, 3, 1 + 4 * (T - 1), 16 * H, 16 * W]. In tiles, it decodes as Diffusers does."""
         if self.use_tiling:
             return super()._decode(latents, return_dict)
+        pixels = torch.cat([*self.decode_chunks(latents)], dim=2)
+        return wan.DecoderOutput(sample=pixels) if return_dict else (pixels,)
+
+    def decode_chunks(self, latents: Tensor) -> Iterator[Tensor]:
+        """Decode latents [B, z, T, H, W], and yield pixels between -1 and 1 of a chunk of frames at a time."""
         self.clear_cache()
         latents = self.post_quant_conv(latents)
         side = self.config.scale_factor_spatial
         at_once = max(1, PIXELS_AT_ONCE // (latents.shape[3] * side * latents.shape[4] * side))
-        chunks = [self._decode_chunk(latents[:, :, :1], first_chunk=True)]
+        yield self._decode_chunk(latents[:, :, :1], first_chunk=True)
         for start in range(1, latents.shape[2], at_once):
-            chunks.append(self._decode_chunk(latents[:, :, start : start + at_once]))
+            yield self._decode_chunk(latents[:, :, start : start + at_once])
         self.clear_cache()
-        pixels = torch.cat(chunks, dim=2).clamp_(-1.0, 1.0)
-        return wan.DecoderOutput(sample=pixels) if return_dict else (pixels,)
 
     def _decode_chunk(self, latents: Tensor, **which: bool) -> Tensor:
         self._conv_idx = [0]
         decoded = self.decoder(latents, feat_cache=self._feat_map, feat_idx=self._conv_idx, **which)
         pixels: Tensor = wan.unpatchify(decoded, patch_size=self.config.patch_size or 1)
-        return pixels
+        return pixels.clamp_(-1.0, 1.0)
 
 
 def fuse_decoder(vae: Any) -> None:

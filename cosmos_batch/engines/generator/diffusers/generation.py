@@ -13,6 +13,7 @@ from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.checkpoints import refuse_other_steps
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint
+from cosmos_batch.engines.generator.diffusers.frames import QueuedFrames, queue_decoding
 from cosmos_batch.engines.generator.guardrails import guardrails_missing
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration, refuse_missing_parts
 from cosmos_batch.engines.generator.outputs import GeneratedMedia
@@ -62,18 +63,21 @@ def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progres
             return _distilled(checkpoint, prepared, progress)
         scheduler = _scheduler(checkpoint, generation)
         checkpoint.omni.register_modules(scheduler=scheduler)
+        # Guardrails look at the pixels, so with them the pipeline itself decodes.
+        queued = checkpoint.accelerations.asynchronous and not generation.guardrails
         result = checkpoint.omni(
-            **_common(generation),
+            **{**_common(generation), "output_type": "latent" if queued else "pt"},
             **(_action(prepared) if generation.action else _plain(prepared)),
             fps=generation.fps,
             enable_safety_check=generation.guardrails,
             callback_on_step_end=_stepping(generation, _counter(progress, generation.steps)),
         )
     rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if generation.sound else 0
+    # Reading these waits until they are computed, so it comes before the decoding is queued.
+    sound = Sound(_array(result.sound), rate) if generation.sound else None
+    actions = _array(result.action[0]) if result.action is not None else None
     return GeneratedMedia(
-        _pixels(result.video),
-        Sound(_array(result.sound), rate) if generation.sound else None,
-        _array(result.action[0]) if result.action is not None else None,
+        queue_decoding(checkpoint.omni, result.video) if queued else QueuedFrames([result.video]), sound, actions
     )
 
 
@@ -144,7 +148,7 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
         control_guidance=settings.control_guidance,
         output="videos",
     )
-    return GeneratedMedia(_pixels(videos))
+    return GeneratedMedia(QueuedFrames([videos]))
 
 
 def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
@@ -156,7 +160,7 @@ def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progr
     arguments = {**_common(generation), **_plain(prepared), "fps": generation.fps}
     for name in ("negative_prompt", "enable_sound"):  # a distilled model has neither
         del arguments[name]
-    return GeneratedMedia(_pixels(pipeline(**arguments, output="videos")))
+    return GeneratedMedia(QueuedFrames([pipeline(**arguments, output="videos")]))
 
 
 def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progress: StepProgress) -> None:
@@ -245,26 +249,6 @@ def _guardrail_failures() -> Iterator[None]:
 
 def _pictures(frames: Frames) -> list[Image.Image]:
     return [Image.fromarray(frame) for frame in frames]
-
-
-def _pixels(video: Any) -> np.ndarray:
-    """Convert a video of [T, 3, H, W] between 0 and 1 to RGB, uint8, [T, H, W, 3]."""
-    import torch
-
-    pixels = (video * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()
-    array: np.ndarray = _host_memory_like(pixels).copy_(pixels).numpy()
-    return array
-
-
-def _host_memory_like(pixels: Any) -> Any:
-    """Return memory of the host for as many pixels. For those of a GPU it is pinned if the host allows that: the GPU
-    writes it several times as fast, and PyTorch keeps it for the next job."""
-    import torch
-
-    try:
-        return torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=pixels.is_cuda)
-    except RuntimeError:  # the host has no more memory to pin
-        return torch.empty(pixels.shape, dtype=torch.uint8)
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -59,7 +59,7 @@ def skipping_after_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def parts(rendered: GeneratedMedia) -> list[np.ndarray]:
     """Return frames, sound and actions as arrays."""
     sound = [] if rendered.sound is None else [rendered.sound.samples]
-    return [rendered.frames, *sound, *([] if rendered.actions is None else [rendered.actions])]
+    return [np.stack([*rendered.frames]), *sound, *([] if rendered.actions is None else [rendered.actions])]
 
 
 @pytest.mark.parametrize(
