@@ -1,13 +1,18 @@
 """The jobs of the generator's benchmarks."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import Size, tier_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.settling import settle
 
@@ -98,6 +103,27 @@ def generation_for(workload: GeneratorWorkload, size: str, kind: str = "t2v") ->
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
     request = read_generation_parameters(parameters)
     return settle(request, words(workload), pipeline, MEDIA.get(kind), JOB_ID, serving)
+
+
+@cache
+def drawn_clip(size: str, frames: int) -> list[np.ndarray]:
+    """Return the pictures of a smooth clip that moves, with a little grain: RGB, uint8, [H, W, 3]."""
+    width, height = sides(size)
+    rows, columns = np.mgrid[0:height, 0:width]
+    grain = np.random.default_rng(0).integers(0, 6, (height, width, 1), np.uint8)
+    return [
+        np.stack([(rows + number) % 200, (columns + 2 * number) % 200, (rows + columns) // 8 % 200], 2).astype(np.uint8)
+        + grain
+        for number in range(frames)
+    ]
+
+
+def drawn_instead(media: GeneratedMedia, clip: Sequence[np.ndarray]) -> GeneratedMedia:
+    """Return a generated video with the pictures of a drawn clip, each of which is there when the generated one is.
+
+    Random weights make noise, which takes several times as long to encode as a real video.
+    """
+    return replace(media, frames=(drawn for drawn, _ in zip(clip, media.frames, strict=True)))
 
 
 def sides(size: str) -> tuple[int, int]:

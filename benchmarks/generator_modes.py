@@ -12,11 +12,11 @@ figures are written as soon as they are known.
 
 It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `v2v` one that continues a video,
 `sound` a video with sound, and those of a robot's actions. Jobs of `--first` are made once more before, which is not
-counted: the first one of a size is slower. A whole job is its
-generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
-grain. The job's own `write` is longer, because random weights make noise. Peaks are those of the first GPU, as
-`nvidia-smi` reports them. `--pauses` runs so many videos of the first job's size, two at a time, and takes the pauses
-between them.
+counted: the first one of a size is slower. A whole job is its generation, plus `encodingSeconds`: how long the worker
+takes to encode a drawn, smooth clip of that size with a little grain. The job's own `write` is longer, because random
+weights make noise. Diffusers encodes while the GPU decodes: it encodes the drawn clip in place of the generated one,
+and a whole job is its generation plus its `write`. Peaks are those of the first GPU, as `nvidia-smi` reports them.
+`--pauses` runs so many videos of the first job's size, two at a time, and takes the pauses between them.
 
 `static` compiles the model for each size instead of once for all sizes. `fp8` is vLLM-Omni's own dynamic quantization
 of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first and last three steps, and needs NVIDIA's
@@ -41,17 +41,30 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-import numpy as np
 from PIL import Image
 
 from benchmarks import true_generator
-from benchmarks.generator_jobs import KINDS, MEDIA, NANO, TINY, GeneratorWorkload, generation_for, sides
+from benchmarks.generator_jobs import (
+    KINDS,
+    MEDIA,
+    NANO,
+    TINY,
+    GeneratorWorkload,
+    drawn_clip,
+    drawn_instead,
+    generation_for,
+    sides,
+)
 from benchmarks.generator_pause import pauses_between_jobs
 from benchmarks.machine import gpus_of_this_process, machine
 from benchmarks.results import FOLDER
+from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.generator.diffusers import engine as diffusers_engine
+from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.media import exact_rate, write_video
@@ -59,7 +72,7 @@ from cosmos_batch.worker.logs import start_logging
 
 FP8 = ("--diffusion-quantization-config", '{"method": "fp8", "activation_scheme": "dynamic"}')
 SAMPLING_SECONDS = 0.2
-_OMNI = "vllm-omni"
+_OMNI, _DIFFUSERS = "vllm-omni", "diffusers"
 
 
 @dataclass(frozen=True)
@@ -137,9 +150,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         model = true_generator.build(workload.shape, work / "models")
-        results["encodingSeconds"] = {
-            size: encoding_seconds(size, workload.frames, work) for size in {one for _, one in jobs}
-        }
+        apart = {one for _, one in jobs} if options.engine != _DIFFUSERS else ()
+        results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for size in apart}
         for mode in options.modes:
             measured = measure(model, MODES[mode], workload, jobs, options, work)
             results["engine"] = measured.pop("engine")
@@ -166,6 +178,7 @@ def measure(
         loaded = time.monotonic() - began
         figures: dict[str, Any] = {}
         for kind, size in jobs:
+            drawn_clip(size, workload.frames)  # once, before it is needed
             job = _job_figures(engine, workload, kind, size, (kind, size) in options.first, work)
             figures.setdefault(kind, {})[size] = job
         between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work) if options.pauses else {}
@@ -181,7 +194,8 @@ def _job_figures(
     for _ in range(1 + first):
         with tempfile.TemporaryDirectory(dir=work) as folder, _GpuMemory() as memory:
             files = GenerationFiles(_first_file(kind, size, workload.frames, Path(folder)), {})
-            output = asyncio.run(engine.generate(job, files, Path(folder)))
+            with drawn_files():
+                output = asyncio.run(engine.generate(job, files, Path(folder)))
     return {"seconds": output.timings, "peakMiB": memory.peak}
 
 
@@ -192,30 +206,31 @@ def _first_file(kind: str, size: str, frames: int, folder: Path) -> Path | None:
         Image.linear_gradient("L").resize(sides(size)).convert("RGB").save(path := folder / "first.png")
         return path
     if medium == "video":
-        write_video(path := folder / "first.mp4", _drawn(size, frames), exact_rate(24))
+        write_video(path := folder / "first.mp4", drawn_clip(size, frames), exact_rate(24))
         return path
     return None
 
 
 def encoding_seconds(size: str, frames: int, work: Path) -> float:
     """Return how long the worker takes to encode a smooth clip that moves, with a little grain."""
-    pictures = _drawn(size, frames)
+    pictures = drawn_clip(size, frames)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         began = time.monotonic()
         write_video(Path(folder) / "clip.mp4", pictures, exact_rate(24))
         return round(time.monotonic() - began, 3)
 
 
-def _drawn(size: str, frames: int) -> list[np.ndarray]:
-    """Return the pictures of a smooth clip that moves, with a little grain: RGB, uint8, [H, W, 3]."""
-    width, height = sides(size)
-    rows, columns = np.mgrid[0:height, 0:width]
-    grain = np.random.default_rng(0).integers(0, 6, (height, width, 1), np.uint8)
-    return [
-        np.stack([(rows + number) % 200, (columns + 2 * number) % 200, (rows + columns) // 8 % 200], 2).astype(np.uint8)
-        + grain
-        for number in range(frames)
-    ]
+@contextmanager
+def drawn_files() -> Iterator[None]:
+    """While the context lasts, have Diffusers' engine encode a drawn clip in place of each video from text."""
+
+    def write_drawn(media: GeneratedMedia, generation: Generation, *others: Any) -> Any:
+        if generation.is_video and generation.size and generation.num_frames:
+            media = drawn_instead(media, drawn_clip(str(generation.size), generation.num_frames))
+        return write_files(media, generation, *others)
+
+    with mock.patch.object(diffusers_engine, "write_files", write_drawn):
+        yield
 
 
 @contextmanager

@@ -75,6 +75,15 @@ def kernels(run: Callable[[], Any]) -> dict[str, dict[str, float]]:
     }
 
 
+def gpu_is_done() -> float:
+    """Wait until the GPU, if there is one, has done all that is queued, and return the time of `time.perf_counter`."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 def _events() -> tuple[Any, Any]:
     import torch
 
@@ -84,7 +93,10 @@ def _events() -> tuple[Any, Any]:
 
 @contextmanager
 def profiled(omni: Any) -> Iterator[Profile]:
-    """Profile one generation of a `Cosmos3OmniPipeline` while the context lasts."""
+    """Profile one generation of a `Cosmos3OmniPipeline` while the context lasts.
+
+    Where the engine has the pipeline return latents, the part `queuedDecoding` has the VAE and all that comes after it.
+    """
     import diffusers
 
     from cosmos_batch.engines.generator.diffusers import generation as diffusers_generation
@@ -95,7 +107,7 @@ def profiled(omni: Any) -> Iterator[Profile]:
         (omni.vae, "decode", "vae"),
         (scheduler, "step", "scheduler"),
         (omni.video_processor, "postprocess_video", "frames"),
-        (diffusers_generation, "_pixels", "pixels"),
+        (diffusers_generation, "queue_decoding", "queuedDecoding"),
     ]
     with ExitStack() as stack:
         for owner, name, part in watched:

@@ -20,6 +20,8 @@ class AsynchronousUniPC(UniPCMultistepScheduler):
     the GPU in each step, and waits for several of them. The sum is rounded otherwise.
     """
 
+    model_outputs: list[Any]
+
     def set_timesteps(self, *arguments: Any, device: Any = None, **named: Any) -> None:  # noqa: ARG002 - overridden
         """Set the timesteps of a generation, whatever device they are to be used on."""
         super().set_timesteps(*arguments, device="cpu", **named)
