@@ -34,7 +34,7 @@ from benchmarks.generator_jobs import (
     generation_for,
     words,
 )
-from benchmarks.generator_profile import gpu_is_done, kernels, profiled
+from benchmarks.generator_profile import kernels, profiled
 from benchmarks.machine import machine
 from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.generation import LossyMode
@@ -43,6 +43,7 @@ from cosmos_batch.engines.compile_cache import installed_version
 from cosmos_batch.engines.generator.diffusers import lossy
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations, accelerate, disable_compilation
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint, import_libraries, load_checkpoint
+from cosmos_batch.engines.generator.diffusers.frames import FrameQueue
 from cosmos_batch.engines.generator.diffusers.generation import generate, settle_prompt_length
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
@@ -198,12 +199,12 @@ def _measures(
         for size in only[one.name]:
             prepared = _prepared(checkpoint, workload, size)
             brief = replace(prepared, generation=prepared.generation.model_copy(update={"steps": 2}))
-            _generate(one, checkpoint, brief)
+            _frames(one, checkpoint, brief)
             results, frames = _timed(one, checkpoint, prepared)
             if not one.lossy:
                 references.setdefault(size, frames)
             apart = _difference(frames, references[size]) if size in references else {}
-            found = {"kernels": kernels(partial(_generate, one, checkpoint, brief))} if with_kernels else {}
+            found = {"kernels": kernels(partial(_frames, one, checkpoint, brief))} if with_kernels else {}
             yield size, one.name, {**results, "warmUp": round(ready, 2), **apart, **found}
 
 
@@ -264,21 +265,22 @@ def _timed(
 
     generation = prepared.generation
     assert generation.num_frames is not None
-    clip = drawn_clip(str(prepared.size), generation.num_frames)
-    frames: list[np.ndarray] = []
-    gpu_is_done()
+    clip, frames = drawn_clip(str(prepared.size), generation.num_frames), list[np.ndarray]()
     on_gpu = checkpoint.device == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    with profiled(checkpoint.omni) as profile, ThreadPoolExecutor(1) as watching, tempfile.TemporaryDirectory() as into:
+    with profiled(checkpoint.omni) as profile, ThreadPoolExecutor(1) as media, tempfile.TemporaryDirectory() as into:
         began = time.perf_counter()
         rendered, first = _generate(one, checkpoint, prepared)
-        done = watching.submit(gpu_is_done)
-        seen = replace(rendered, frames=_recorded(rendered.frames, frames))
-        write_files(drawn_instead(seen, clip), generation, Path(into), lambda: None)
+        queue = FrameQueue()
+        drawn = drawn_instead(replace(rendered, frames=queue), clip)
+        writing = media.submit(write_files, drawn, generation, Path(into), lambda: None)
+        queue.fill(_recorded(rendered.frames, frames))
+        seconds = time.perf_counter() - began
+        writing.result()
         whole = time.perf_counter() - began
     return {
-        "seconds": round(done.result() - began, 3),
+        "seconds": round(seconds, 3),
         "whole": round(whole, 3),
         "firstStep": round(first, 3),
         "parts": profile.seconds(),
@@ -290,6 +292,11 @@ def _recorded(frames: Iterable[np.ndarray], into: list[np.ndarray]) -> Iterator[
     for frame in frames:
         into.append(frame)
         yield frame
+
+
+def _frames(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> list[np.ndarray]:
+    """Generate once with a measure, and decode all frames."""
+    return [*_generate(one, checkpoint, prepared)[0].frames]
 
 
 def _generate(one: Measure, checkpoint: LoadedCheckpoint, prepared: PreparedGeneration) -> tuple[GeneratedMedia, float]:

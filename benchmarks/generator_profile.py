@@ -75,15 +75,6 @@ def kernels(run: Callable[[], Any]) -> dict[str, dict[str, float]]:
     }
 
 
-def gpu_is_done() -> float:
-    """Wait until the GPU, if there is one, has done all that is queued, and return the time of `time.perf_counter`."""
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def _events() -> tuple[Any, Any]:
     import torch
 
@@ -93,21 +84,15 @@ def _events() -> tuple[Any, Any]:
 
 @contextmanager
 def profiled(omni: Any) -> Iterator[Profile]:
-    """Profile one generation of a `Cosmos3OmniPipeline` while the context lasts.
-
-    Where the engine has the pipeline return latents, the part `queuedDecoding` has the VAE and all that comes after it.
-    """
+    """Profile one generation of a `Cosmos3OmniPipeline` while the context lasts."""
     import diffusers
-
-    from cosmos_batch.engines.generator.diffusers import generation as diffusers_generation
 
     profile, scheduler = Profile(), diffusers.UniPCMultistepScheduler
     watched: list[tuple[Any, str, str]] = [
         (omni.transformer, "forward", "transformer"),
-        (omni.vae, "decode", "vae"),
+        (omni.vae, "_decode_chunk" if hasattr(omni.vae, "decode_chunks") else "decode", "vae"),
         (scheduler, "step", "scheduler"),
         (omni.video_processor, "postprocess_video", "frames"),
-        (diffusers_generation, "queue_decoding", "queuedDecoding"),
     ]
     with ExitStack() as stack:
         for owner, name, part in watched:

@@ -298,7 +298,7 @@ def main() -> None:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line; `for_server` are those behind `--`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner_gpu", description=__doc__)
-    parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="2b")
+    parser.add_argument("--shape", choices=("tiny", "2b", "8b", "32b"), default="2b")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--name", default="bf16")

@@ -1,11 +1,12 @@
 """Checkpoints with the shapes of Cosmos-Reason2 and random weights, which take as long to run as the real ones.
 
-The shapes are those of Qwen3-VL-2B and -8B, which Cosmos-Reason2 has; tokenizer and processors are those of the tiny
-checkpoint, with as many tokens as the model's output layer has, and the real limits of pixels and frames.
+The shapes are those of Qwen3-VL-2B, -8B and -32B, which Cosmos-Reason2 has; tokenizer and processors are those of the
+tiny checkpoint, with as many tokens as the model's output layer has, and the real limits of pixels and frames.
 """
 
 import json
 import math
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,23 @@ VOCABULARY = 151_936
 _TEXT = {
     "2b": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16},
     "8b": {"hidden_size": 4096, "intermediate_size": 12_288, "num_hidden_layers": 36, "num_attention_heads": 32},
+    "32b": {"hidden_size": 5120, "intermediate_size": 25_600, "num_hidden_layers": 64, "num_attention_heads": 64},
 }
 _VISION = {
     "2b": {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]},
     "8b": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "deepstack_visual_indexes": [8, 16, 24]},
+    "32b": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "deepstack_visual_indexes": [8, 16, 24]},
 }
 _SHARES_EMBEDDINGS = ("2b",)  # the shapes whose embedding is their output layer too
+_SPARSE = ("32b",)  # the shapes whose weights are zeros in a sparse file
 _IMAGE_PIXELS, _VIDEO_PIXELS = (256**2, 4096**2), (64**2, 24 * 1024**2)  # least and most
 
 
 def build(shape: str, parent: Path) -> Path:
-    """Return the folder of the checkpoint; it is written below `parent` unless it exists, on a GPU in seconds."""
+    """Return the folder of the checkpoint; it is written below `parent` unless it exists, on a GPU in seconds.
+
+    The weights of 32b, 65 GB, are zeros that take no space; vLLM draws its own with `--load-format dummy`.
+    """
     folder = parent / f"random-weights-{shape.upper()}-Cosmos-Reason2"
     if (folder / "model.safetensors").exists():
         return folder
@@ -46,7 +53,8 @@ def build(shape: str, parent: Path) -> Path:
     text = config["text_config"]
     write_json(folder / "generation_config.json", {name: text[name] for name in ("bos_token_id", "eos_token_id")})
     allow_real_sizes(folder)
-    _write_weights(true_tensors(config), folder / "model.safetensors")
+    write = _write_zeros if shape in _SPARSE else _write_weights
+    write(true_tensors(config), folder / "model.safetensors")
     return folder
 
 
@@ -114,6 +122,19 @@ def _write_weights(shapes: Mapping[str, TensorShape], path: Path) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     save_file({name: _random(name, shape, device) for name, shape in shapes.items()}, path, {"format": "pt"})
+
+
+def _write_zeros(shapes: Mapping[str, TensorShape], path: Path) -> None:
+    """Write zeros as a sparse file in the format of safetensors; see `demo.weights.save_bfloat16`."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + 2 * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(file.tell() + end)
 
 
 def _random(name: str, shape: TensorShape, device: str) -> Any:

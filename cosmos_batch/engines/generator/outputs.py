@@ -30,7 +30,7 @@ VIDEO, ACTIONS = GeneratedFile(name="output.mp4", role="video"), GeneratedFile(n
 
 @dataclass(frozen=True)
 class GeneratedMedia:
-    """An engine's output: frames (RGB, uint8, each [H, W, 3]), sound, and one row for each action."""
+    """An engine's output: frames (RGB, uint8, each [H, W, 3], to be read once), sound, and one row for each action."""
 
     frames: Iterable[np.ndarray]
     sound: Sound | None = None

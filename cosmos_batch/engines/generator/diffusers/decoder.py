@@ -174,6 +174,7 @@ class ChunkDecodingVae(wan.AutoencoderKLWan):
         pixels = torch.cat([*self.decode_chunks(latents)], dim=2)
         return wan.DecoderOutput(sample=pixels) if return_dict else (pixels,)
 
+    @torch.no_grad()
     def decode_chunks(self, latents: Tensor) -> Iterator[Tensor]:
         """Decode latents [B, z, T, H, W], and yield pixels between -1 and 1 of a chunk of frames at a time."""
         self.clear_cache()

@@ -6,13 +6,16 @@ It has two threads: one decodes inputs and writes outputs, while the other gener
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+
+import numpy as np
 
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
@@ -20,7 +23,7 @@ from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.guardrails import Checks
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.job import Job
-from cosmos_batch.contract.result import GeneratorOutput
+from cosmos_batch.contract.result import GeneratedFile, GeneratorOutput
 from cosmos_batch.engines.compile_cache import cache_variables, compiled_for
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import (
@@ -30,6 +33,7 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import (
     load_checkpoint,
     load_guardrails,
 )
+from cosmos_batch.engines.generator.diffusers.frames import FrameQueue
 from cosmos_batch.engines.generator.diffusers.generation import (
     StepProgress,
     generate,
@@ -146,8 +150,29 @@ class DiffusersEngine:
             prepared = await loop.run_in_executor(
                 self._media, run_with_failures, _LESS, work.prepare, generation, files
             )
-            rendered = await loop.run_in_executor(self._generating, run_with_failures, _LESS, work.generate, prepared)
-            return await loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, rendered, prepared)
+            return await self._generate_and_write(work, prepared)
+
+    async def _generate_and_write(self, work: "_DiffusersJob", prepared: PreparedGeneration) -> GeneratorOutput:
+        """Generate in one thread, and write in another what the first hands over, while its frames are decoded."""
+        loop = asyncio.get_running_loop()
+        handed_over: asyncio.Future[GeneratedMedia] = loop.create_future()
+
+        def hand_over(media: GeneratedMedia) -> None:
+            loop.call_soon_threadsafe(_settle, handed_over, media)
+
+        generating = loop.run_in_executor(
+            self._generating, run_with_failures, _LESS, work.generate, prepared, hand_over
+        )
+        try:
+            await asyncio.wait((generating, handed_over), return_when=asyncio.FIRST_COMPLETED)
+            if not handed_over.done():
+                await generating  # this raises, because there is no result
+            media = handed_over.result()
+            files = await loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, media, prepared)
+            await generating
+            return work.output(files, prepared)
+        finally:
+            generating.cancel()  # where the job was cancelled, or its files cannot be written
 
     def close(self) -> None:
         """Abandon all jobs and free the model. `load` may be called again."""
@@ -179,8 +204,14 @@ class DiffusersEngine:
         return self._checkpoint
 
 
+def _settle(future: "asyncio.Future[GeneratedMedia]", media: GeneratedMedia) -> None:
+    """Set the future's result, unless the job was cancelled meanwhile."""
+    if not future.done():
+        future.set_result(media)
+
+
 class _DiffusersJob:
-    """A job's three steps, each of which runs in one of the engine's threads."""
+    """A job's steps, each of which runs in one of the engine's threads. `write` and the end of `generate` overlap."""
 
     def __init__(
         self, checkpoint: LoadedCheckpoint, folder: Path, check: Callable[[], None], progress: StepProgress
@@ -189,12 +220,14 @@ class _DiffusersJob:
         self._journal = TimedJournal()
         self._peak: int | None = None
         self._checks = Checks()
+        self._generated = 0.0  # when the generation ended, a time of the monotonic clock
 
     def prepare(self, generation: Generation, files: GenerationFiles) -> PreparedGeneration:
         with self._journal.timed("prepare"):
             return settle_prompt_length(self._checkpoint, prepare(generation, files, self._check))
 
-    def generate(self, prepared: PreparedGeneration) -> GeneratedMedia:
+    def generate(self, prepared: PreparedGeneration, hand_over: Callable[[GeneratedMedia], object]) -> None:
+        """Generate, and hand over the media, whose frames arrive until this returns."""
         import torch
 
         began = time.monotonic()
@@ -215,13 +248,24 @@ class _DiffusersJob:
             rendered = generate(self._checkpoint, prepared, step)
         if guardrails is not None:
             self._checks = guardrails.checks
+        frames = FrameQueue()
+        hand_over(replace(rendered, frames=frames))
+        frames.fill(self._checked(rendered.frames))
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
         self._journal.took("generate", began)
-        return rendered
+        self._generated = time.monotonic()
 
-    def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> GeneratorOutput:
-        with self._journal.timed("write"):
-            files = write_files(rendered, prepared.generation, self._folder, self._check)
+    def _checked(self, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        for frame in frames:
+            self._check()
+            yield frame
+
+    def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> list[GeneratedFile]:
+        return write_files(rendered, prepared.generation, self._folder, self._check)
+
+    def output(self, files: list[GeneratedFile], prepared: PreparedGeneration) -> GeneratorOutput:
+        """Return the job's output. Writing counts as a phase from the end of the generation."""
+        self._journal.took("write", self._generated)
         return GeneratorOutput(
             files=files,
             generation=prepared.generation,

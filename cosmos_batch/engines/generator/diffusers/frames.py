@@ -1,41 +1,57 @@
-"""From a video's pixels on a device to frames on the host, in chunks.
-
-A GPU's work is queued, so the first frames can be encoded as a video's file while the GPU decodes the last ones.
-"""
+"""From a video's latents to its frames on the host, so that they are encoded as a file while a GPU decodes the next."""
 
 from collections.abc import Iterable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 
-class QueuedFrames:
-    """The frames of a video, RGB, uint8, each [H, W, 3], which a GPU may still be computing.
+class FrameQueue:
+    """Frames, RGB, uint8, each [H, W, 3], which one thread makes while another iterates over them, once."""
 
-    Whoever iterates waits for a chunk of frames at a time. Pixels that a GPU failed to compute raise its error here.
-    """
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[np.ndarray | Exception | None] = SimpleQueue()
 
-    def __init__(self, chunks: Iterable[Any]) -> None:
-        """Queue the conversion of chunks of [T, 3, H, W] between 0 and 1, and their copying to the host."""
-        self._chunks = [_copied(chunk) for chunk in chunks]
+    def fill(self, frames: Iterable[np.ndarray]) -> None:
+        """Put all frames into the queue. What making them raises is raised where they are read."""
+        try:
+            for frame in frames:
+                self._queue.put(frame)
+        except Exception as error:
+            self._queue.put(error)
+        else:
+            self._queue.put(None)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        for pixels, copied in self._chunks:
-            if copied is not None:
-                copied.synchronize()
-            yield from pixels.numpy()
+        while (frame := self._queue.get()) is not None:
+            if isinstance(frame, Exception):
+                raise frame
+            yield frame
 
 
-def queue_decoding(omni: Any, latents: Any) -> QueuedFrames:
-    """Queue the decoding of a video's latents, which `Cosmos3OmniPipeline` does for all frames at once."""
-    import torch
+def decoded_frames(omni: Any, latents: Any) -> Iterator[np.ndarray]:
+    """Decode a video's latents, and yield its frames. `Cosmos3OmniPipeline` decodes all of them at once."""
+    return frames_of(_decoded_chunks(omni, latents))
 
-    with torch.no_grad():
-        return QueuedFrames(_decoded_chunks(omni, latents))
+
+def frames_of(chunks: Iterable[Any]) -> Iterator[np.ndarray]:
+    """Yield the frames, RGB, uint8, each [H, W, 3], of chunks of pixels, [T, 3, H, W] between 0 and 1.
+
+    The work for each chunk is queued before the chunk before is waited for, so that a GPU always has some.
+    """
+    before: tuple[Any, Any] | None = None
+    for chunk in chunks:
+        queued = _queue_copy(chunk)
+        if before is not None:
+            yield from _copied(*before)
+        before = queued
+    if before is not None:
+        yield from _copied(*before)
 
 
 def _decoded_chunks(omni: Any, latents: Any) -> Iterator[Any]:
-    """Yield chunks of a video's pixels, [T, 3, H, W] between 0 and 1."""
+    """Queue the decoding of one chunk after the other, and yield each: [T, 3, H, W] between 0 and 1."""
     vae = omni.vae
     mean, inverse_deviation = (
         values.to(latents.device, vae.dtype).view(1, -1, 1, 1, 1)
@@ -43,13 +59,20 @@ def _decoded_chunks(omni: Any, latents: Any) -> Iterator[Any]:
     )
     latents_of_vae = latents.to(vae.dtype) / inverse_deviation + mean
     fused = hasattr(vae, "decode_chunks")  # a `ChunkDecodingVae`
-    for chunk in vae.decode_chunks(latents_of_vae) if fused else [vae.decode(latents_of_vae).sample]:
+    for chunk in vae.decode_chunks(latents_of_vae) if fused else [_decode(vae, latents_of_vae)]:
         yield omni.video_processor.postprocess_video(chunk.to(latents.dtype), output_type="pt")[0]
 
 
-def _copied(chunk: Any) -> tuple[Any, Any]:
-    """Return memory of the host with a chunk's frames, [T, H, W, 3], and the event after which a GPU has written it;
-    None for a CPU."""
+def _decode(vae: Any, latents: Any) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return vae.decode(latents).sample
+
+
+def _queue_copy(chunk: Any) -> tuple[Any, Any]:
+    """Queue the copying of a chunk to the host, as [T, H, W, 3]. Return the host's memory, and the event after which a
+    GPU has written it; None for a CPU, which has already."""
     import torch
 
     pixels = (chunk * 255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous()
@@ -57,9 +80,16 @@ def _copied(chunk: Any) -> tuple[Any, Any]:
     if not pixels.is_cuda:
         return memory, None
     event: Any = torch.cuda.Event
-    copied = event()
-    copied.record()
-    return memory, copied
+    written = event()
+    written.record()
+    return memory, written
+
+
+def _copied(memory: Any, written: Any) -> Iterator[np.ndarray]:
+    """Wait until a GPU has written a chunk, and yield its frames."""
+    if written is not None:
+        written.synchronize()
+    yield from memory.numpy()
 
 
 def _host_memory_like(pixels: Any) -> Any:

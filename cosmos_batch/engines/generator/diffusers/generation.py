@@ -13,7 +13,7 @@ from cosmos_batch.contract.generation.guardrails import blocked, unjudged
 from cosmos_batch.engines.checkpoints import refuse_other_steps
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
 from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedCheckpoint
-from cosmos_batch.engines.generator.diffusers.frames import QueuedFrames, queue_decoding
+from cosmos_batch.engines.generator.diffusers.frames import decoded_frames, frames_of
 from cosmos_batch.engines.generator.guardrails import guardrails_missing
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration, refuse_missing_parts
 from cosmos_batch.engines.generator.outputs import GeneratedMedia
@@ -53,6 +53,8 @@ def settle_prompt_length(checkpoint: LoadedCheckpoint, prepared: PreparedGenerat
 def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
     """Generate in the calling thread. The same seed gives the same output.
 
+    Frames are decoded when the caller iterates over them, which it can do once.
+
     Raises Failure: Blocked if a guardrail refuses the prompt or the output, EngineFailed if it cannot judge them.
     """
     generation = prepared.generation
@@ -64,21 +66,19 @@ def generate(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progres
         scheduler = _scheduler(checkpoint, generation)
         checkpoint.omni.register_modules(scheduler=scheduler)
         # Guardrails look at the pixels, so with them the pipeline itself decodes.
-        queued = checkpoint.accelerations.asynchronous and not generation.guardrails
+        in_chunks = checkpoint.accelerations.asynchronous and not generation.guardrails
         result = checkpoint.omni(
-            **{**_common(generation), "output_type": "latent" if queued else "pt"},
+            **{**_common(generation), "output_type": "latent" if in_chunks else "pt"},
             **(_action(prepared) if generation.action else _plain(prepared)),
             fps=generation.fps,
             enable_safety_check=generation.guardrails,
             callback_on_step_end=_stepping(generation, _counter(progress, generation.steps)),
         )
     rate = checkpoint.omni.sound_tokenizer.config.sampling_rate if generation.sound else 0
-    # Reading these waits until they are computed, so it comes before the decoding is queued.
     sound = Sound(_array(result.sound), rate) if generation.sound else None
     actions = _array(result.action[0]) if result.action is not None else None
-    return GeneratedMedia(
-        queue_decoding(checkpoint.omni, result.video) if queued else QueuedFrames([result.video]), sound, actions
-    )
+    frames = decoded_frames(checkpoint.omni, result.video) if in_chunks else frames_of([result.video])
+    return GeneratedMedia(frames, sound, actions)
 
 
 def _common(generation: Generation) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _transfer(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progre
         control_guidance=settings.control_guidance,
         output="videos",
     )
-    return GeneratedMedia(QueuedFrames([videos]))
+    return GeneratedMedia(frames_of([videos]))
 
 
 def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progress: StepProgress) -> GeneratedMedia:
@@ -160,7 +160,7 @@ def _distilled(checkpoint: LoadedCheckpoint, prepared: PreparedGeneration, progr
     arguments = {**_common(generation), **_plain(prepared), "fps": generation.fps}
     for name in ("negative_prompt", "enable_sound"):  # a distilled model has neither
         del arguments[name]
-    return GeneratedMedia(QueuedFrames([pipeline(**arguments, output="videos")]))
+    return GeneratedMedia(frames_of([pipeline(**arguments, output="videos")]))
 
 
 def _set_up_modular(pipeline: Any, scheduler: Any, generation: Generation, progress: StepProgress) -> None:

@@ -96,7 +96,8 @@ def generate_media(
 ) -> GeneratedMedia:
     generation = generations.settled({**SHORT, **parameters}, kind_of(medium), guardrails=False)
     prepared = settle_prompt_length(checkpoint, prepare(generation, GenerationFiles(medium, {}), lambda: None))
-    return generate(checkpoint, prepared, options.get("progress", lambda *_: None))
+    rendered = generate(checkpoint, prepared, options.get("progress", lambda *_: None))
+    return replace(rendered, frames=[*rendered.frames])
 
 
 def pixels(rendered: GeneratedMedia) -> np.ndarray:

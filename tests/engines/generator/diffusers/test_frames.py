@@ -1,5 +1,8 @@
-"""Frames are decoded and copied in chunks, and whoever reads them waits for one chunk at a time."""
+"""A video is decoded in chunks, and its first frames can be encoded while the last ones are decoded."""
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,41 +15,58 @@ from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.generator.diffusers.checkpoint import load_checkpoint
 from cosmos_batch.engines.journal import Journal
 
+PATIENCE = 60  # seconds until a test fails that waits for what never comes
 LATENTS = (1, 48, 5, 3, 4)  # batch, channels, frames, height, width
 
 
-class SlowCopy:
-    """Pixels that a GPU writes no earlier than somebody waits for them."""
-
-    def __init__(self, chunk: Any) -> None:
-        import torch
-
-        self.waited = False
-        self._chunk, self.memory = chunk, torch.zeros_like(chunk)
-
-    def synchronize(self) -> None:
-        self.waited = True
-        self.memory.copy_(self._chunk)
-
-
-def test_a_chunk_is_waited_for_when_its_first_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_is_queued_before_the_one_before_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    copies = [SlowCopy(torch.full((2, 4, 6, 3), value, dtype=torch.uint8)) for value in (1, 2)]
-    monkeypatch.setattr(frames, "_copied", lambda copy: (copy.memory, copy))
-    queued = iter(frames.QueuedFrames(copies))
-    assert not copies[0].waited
-    assert [next(queued).max(), next(queued).max()] == [1, 1]
-    assert copies[0].waited and not copies[1].waited
-    assert [frame.max() for frame in queued] == [2, 2]
+    told: list[str] = []
+
+    def written(number: int) -> Any:
+        told.append(f"queued {number}")
+        waits = SimpleNamespace(synchronize=lambda: told.append(f"waited for {number}"))
+        return torch.full((2, 4, 6, 3), number, dtype=torch.uint8), waits
+
+    monkeypatch.setattr(frames, "_queue_copy", written)
+    assert [frame.max() for frame in frames.frames_of([1, 2, 3])] == [1, 1, 2, 2, 3, 3]
+    assert told == ["queued 1", "queued 2", "waited for 1", "queued 3", "waited for 2", "waited for 3"]
 
 
-def test_frames_can_be_read_again() -> None:
-    import torch
+def test_no_chunks_are_no_frames() -> None:
+    assert [*frames.frames_of([])] == []
 
-    queued = frames.QueuedFrames([torch.rand(2, 3, 4, 6), torch.rand(1, 3, 4, 6)])
-    first, again = (np.stack([*queued]) for _ in range(2))
-    assert first.shape == (3, 4, 6, 3) and first.dtype == np.uint8 and np.array_equal(first, again)
+
+def test_frames_are_read_while_others_are_made() -> None:
+    queue, taken = frames.FrameQueue(), threading.Event()
+
+    def made() -> Iterator[np.ndarray]:
+        yield np.zeros(1)
+        assert taken.wait(PATIENCE), "the first frame can be read only when all are made"
+        yield np.ones(1)
+
+    with ThreadPoolExecutor(1) as pool:
+        filling = pool.submit(queue.fill, made())
+        reading = iter(queue)
+        assert next(reading) == 0
+        taken.set()
+        assert [*reading] == [1]
+        filling.result()
+
+
+def test_what_making_a_frame_raises_is_raised_where_frames_are_read() -> None:
+    queue = frames.FrameQueue()
+
+    def made() -> Iterator[np.ndarray]:
+        yield np.zeros(1)
+        raise RuntimeError("out of memory")
+
+    queue.fill(made())
+    reading = iter(queue)
+    assert next(reading) == 0
+    with pytest.raises(RuntimeError, match="out of memory"):
+        next(reading)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -65,9 +85,8 @@ def test_pixels_are_those_that_the_pipeline_decodes(
         expected = omni.video_processor.postprocess_video(omni.vae.decode(scaled).sample, output_type="np")[0]
     if fused:
         decoder.fuse_decoder(omni.vae)
-    queued = frames.queue_decoding(omni, latents)
-    assert len(queued._chunks) == (LATENTS[2] if fused else 1)
-    found = np.stack([*queued])
+    assert len([*frames._decoded_chunks(omni, latents)]) == (LATENTS[2] if fused else 1)
+    found = np.stack([*frames.decoded_frames(omni, latents)])
     assert found.shape == expected.shape and found.std() > 1
     assert np.abs(found - 255 * expected).max() <= 0.51  # of 255: they are rounded
 

@@ -1,9 +1,11 @@
 """Jobs of the Diffusers engine on the tiny checkpoint: seeds, steps, cancelling, memory, broken checkpoints."""
 
 import asyncio
+import gc
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.generator.diffusers import engine as engine_module
+from cosmos_batch.engines.generator.diffusers import generation as generation_module
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
+from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.support.generations import settled
@@ -77,6 +81,66 @@ def test_a_job_is_written_while_the_next_one_is_generated(
         return await asyncio.gather(start("first", lambda *_: None), start("second", wait_for_the_first))
 
     assert all(output.files for output in asyncio.run(both()))
+
+
+def test_a_frame_is_written_before_the_next_is_decoded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding a large video takes as long as decoding it."""
+    taken, decode, write = threading.Event(), generation_module.decoded_frames, engine_module.write_files
+
+    def decode_two(*arguments: Any) -> Iterator[np.ndarray]:
+        first, second, *_ = decode(*arguments)
+        yield first
+        assert taken.wait(PATIENCE), "the first frame is written only when all are decoded"
+        yield second
+
+    def write_and_tell(media: GeneratedMedia, *others: Any) -> Any:
+        def told() -> Iterator[np.ndarray]:
+            for frame in media.frames:
+                taken.set()
+                yield frame
+
+        return write(replace(media, frames=told()), *others)
+
+    monkeypatch.setattr(generation_module, "decoded_frames", decode_two)
+    monkeypatch.setattr(engine_module, "write_files", write_and_tell)
+    assert len(frames(make(PLAIN).video)) == 2
+
+
+def test_a_video_that_cannot_be_decoded_to_its_end_fails_its_job_alone(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode_one(*_: Any) -> Iterator[np.ndarray]:
+        yield np.zeros((48, 64, 3), np.uint8)
+        raise RuntimeError("no kernel image is available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generation_module, "decoded_frames", decode_one)
+        with pytest.raises(Failure, match="no kernel image is available") as failure:
+            make(PLAIN)
+    assert failure.value.error.code == "EngineFailed" and not [*(tmp_path / "out").iterdir()]
+    assert make(PLAIN).video
+
+
+def test_nobody_misses_the_failure_of_a_cancelled_generation(engine: DiffusersEngine, tmp_path: Path) -> None:
+    """Asyncio logs an exception that no one asks a future for."""
+    missed: list[dict[str, Any]] = []
+
+    async def cancel() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: missed.append(context))
+        generation = settled({**SHORT, **PLAIN}, None, guardrails=False)
+        job = asyncio.ensure_future(
+            engine.generate(generation, GenerationFiles(None, {}), tmp_path, lambda *_: loop.call_soon_threadsafe(stop))
+        )
+        stop = job.cancel
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        await loop.run_in_executor(engine._generating, lambda: None)
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(cancel())
+    assert not missed
 
 
 @pytest.mark.parametrize("parameters", [{"mode": "t2v"}, {"mode": "transfer", "controls": {"edge": {}}}])
