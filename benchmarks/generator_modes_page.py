@@ -74,8 +74,10 @@ whole job is at most as long as here:
 
 Cosmos Framework was never run on a GPU. Its lock takes flash-attn, natten and Transformer Engine from
 https://nvidia-cosmos.github.io/cosmos-dependencies and torch 2.10 for CUDA 13 from https://download.pytorch.org, and
-neither could be reached where these measurements were made. PhyAI, at the commit and with the lock of its image, loaded
-Nano's shape on an H200 on 2026-11-24; its first video ended the process, for a cause that was not recorded.
+neither could be reached where these measurements were made. PhyAI, at the commit of its image and with what its lock
+installs except NVIDIA's packages, loaded Nano's shape on an H200 on 2026-11-24 and on an H100 on 2026-11-27. Its first
+video ended the process, on the H100 because FlashInfer needs `nvidia-cudnn-frontend`, which the lock has and the
+machine had not (`RuntimeError: cuDNN is not available`).
 
 Not measured with these versions: {_unmeasured(results)}. The last command needs two GPUs. Each command writes a file
 of its own:

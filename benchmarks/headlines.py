@@ -62,14 +62,14 @@ def _generator() -> str:
 def _diffusers() -> str:
     results = json.loads(generator_page.OURS.read_text(encoding="utf-8"))
     exact, lossy = (
-        ", ".join(f"{rows[name]['seconds']:.2f} s at {size}" for size, rows in results["sizes"].items())
+        ", ".join(f"{rows[name]['seconds']:.2f} s at {size}" for size, rows in results["sizes"].items() if name in rows)
         for name in (generator_page.DEFAULT, "all")
     )
     framework = generator_modes_page.NVIDIA["Cosmos Framework, FP8"]
     return (
         f"| the same, one H100, Diffusers {results['diffusers']} | {exact}; with all lossy modes, which skip "
         f"{70 - generator_page.COMPUTED} of 70 passes, {lossy}; NVIDIA's own figures for its Framework in FP8 are "
-        f"{framework[0]} and {framework[1]} s |"
+        f"{framework[0]}, {framework[1]} and {framework[2]} s |"
     )
 
 

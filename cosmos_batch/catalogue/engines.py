@@ -198,7 +198,7 @@ GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
 FASTEST_GENERATOR = "vllm-omni"
 """The engine that `auto` stands for.
 
-For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480, and Diffusers 6.4 and 54.9 s in
+For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480, and Diffusers 6.2 and 54.1 s in
 another session (`docs/benchmarks.md`). But Diffusers uses one GPU for a job, so on the default instance types it would
 have to offload layers, which vLLM-Omni shares among GPUs. The other engines made no video on a GPU.
 """

@@ -33,7 +33,8 @@ shutil.rmtree(sys.argv[2], ignore_errors=True)
 os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
 _ERROR_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
-_EXCEPTION = re.compile(r"\b\w*(Error|Exception): \S.*")
+# vLLM warns of errors that may come, and quotes them in backticks.
+_EXCEPTION = re.compile(r"(?<!`)\b\w*(Error|Exception): \S.*")
 _LINE_LIMIT, _ERROR_LINES = 300, 10
 
 

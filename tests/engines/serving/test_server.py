@@ -67,6 +67,17 @@ def test_a_server_that_ends_before_it_is_ready_is_an_error(start: Start) -> None
     assert not server.folder.exists()
 
 
+def test_an_exception_that_a_warning_quotes_did_not_happen() -> None:
+    said = "This can cause fd limit errors like `OSError: [Errno 24] Too many open files`. Consider ulimit -n"
+    script = f"print({said!r}); raise RuntimeError('no GPU')"
+    server = Server(lambda _: [sys.executable, "-c", script], lambda _: {}, on_line=lambda _: None)
+    try:
+        assert server.wait(PATIENCE)
+        assert server.exceptions == ["RuntimeError: no GPU"]
+    finally:
+        server.stop()
+
+
 def test_a_server_that_is_not_ready_in_time_is_stopped(start: Start) -> None:
     server = start("--deaf")
     with pytest.raises(ServerDied, match="was not ready within 1 s"):
