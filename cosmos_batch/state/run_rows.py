@@ -102,6 +102,13 @@ class ShardRow(TableRow):
         """Return whether every item has ended."""
         return self.done >= self.items
 
+    def is_opened_by(self, execution: str) -> bool:
+        """Return whether an execution that goes on with the run feeds it again: another ended it with cancelled items.
+
+        All its items are counted anew then. `execution` is a name.
+        """
+        return self.state == "ENDED" and self.cancelled > 0 and self.planned_by != execution
+
     @property
     def in_flight(self) -> bool:
         """Return whether it is being fed, or has items in the queue or with workers."""

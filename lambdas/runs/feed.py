@@ -118,8 +118,7 @@ class Feeder:
 
     def _reopened(self, run: RunRow, row: ShardRow | None) -> ShardRow | None:
         """Return the shard's row, opened again if its items were cancelled before this execution goes on with them."""
-        ended_before = row is not None and row.state == "ENDED" and row.planned_by != self.execution.name
-        if row is None or not ended_before or not row.cancelled or run.stops:
+        if row is None or run.stops or not row.is_opened_by(self.execution.name):
             return row
         return self._runs.shards.reopen(row)
 

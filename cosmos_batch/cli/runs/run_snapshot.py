@@ -82,10 +82,17 @@ def read_run_snapshot(deployment: Deployment, run: str) -> RunSnapshot:
 
 
 def counts_of(row: RunRow, shards: Iterable[ShardRow]) -> RunCounts:
-    """Return the sums over the shards of a run that have been fed."""
+    """Return the sums over the shards of a run that have been fed.
+
+    Those of a resumed run that its new execution has still to open again are left out: their items wait.
+    """
+    execution = (row.execution_arn or "").rpartition(":")[2]
+    goes_on = row.ended_at is None and not row.stops
     sums: dict[str, float] = dict.fromkeys(("succeeded", "failed", "cancelled", "reused"), 0)
     in_flight, gpu_seconds, dollars = 0, 0.0, 0.0
     for shard in shards:
+        if goes_on and shard.is_opened_by(execution):
+            continue
         for name in sums:
             sums[name] += getattr(shard, name)
         if shard.in_flight:
