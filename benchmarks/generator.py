@@ -275,7 +275,7 @@ def _timed(
         queue = FrameQueue()
         drawn = drawn_instead(replace(rendered, frames=queue), clip)
         writing = media.submit(write_files, drawn, generation, Path(into), lambda: None)
-        queue.fill(_recorded(rendered.frames, frames))
+        queue.fill(_recorded(rendered.frames, frames), lambda: None)
         seconds = time.perf_counter() - began
         writing.result()
         whole = time.perf_counter() - began

@@ -222,7 +222,7 @@ def encoding_seconds(size: str, frames: int, work: Path) -> float:
 
 @contextmanager
 def drawn_files() -> Iterator[None]:
-    """While the context lasts, have Diffusers' engine encode a drawn clip in place of each video from text."""
+    """While the context lasts, have Diffusers' engine encode drawn clips in place of videos, but of a robot's."""
 
     def write_drawn(media: GeneratedMedia, generation: Generation, *others: Any) -> Any:
         if generation.is_video and generation.size and generation.num_frames:

@@ -55,7 +55,7 @@ _OURS = (
 )
 _EACH_MODE = (
     "python -m benchmarks.generator --shape nano --steps measures --sizes 320x192,832x480 "
-    "--only sharedTimestep,fp8Attention:320x192,fp8:320x192,both,fp8Everywhere:320x192,all --work FOLDER --into FILE"
+    "--only asynchronous,fp8Attention:320x192,fp8:320x192,both,fp8Everywhere:320x192,all --work FOLDER --into FILE"
 )
 _COMMAND = "python -m benchmarks.generator --shape nano"
 
@@ -142,9 +142,9 @@ def _ours() -> str:
     )
     late = whole["sizes"]["320x192"][DEFAULT]
     after = filled(
-        "Since then a file is encoded while the GPU decodes. The whole jobs in the next table are of another run, "
-        f"measured {whole['day']} on {whole['machine']}. In it a drawn clip was encoded in place of the generated one, "
-        "because random weights make noise. A file of 320x192 was done "
+        "Since then a thread of its own encodes the file while the GPU decodes. The whole jobs in the next table are "
+        f"of another run, measured {whole['day']} on {whole['machine']}. In it a drawn clip was encoded in place of "
+        "the generated one, because random weights make noise. A file of 320x192 was done "
         f"{late['whole'] - late['seconds']:.2f} s after the GPU was: x264 takes longer than the VAE, and more "
         "threads do not help it with so few pixels.",
     )
@@ -164,7 +164,7 @@ def _on_gpu(one: dict[str, Any]) -> str:
 
 
 def _vae(one: dict[str, Any]) -> float:
-    """Return the GPU's seconds of the VAE; in the run of `OURS`, those of its queue were taken."""
+    """Return the GPU's seconds of the VAE. The run of `OURS` recorded them by another name."""
     parts = one["parts"]
     return float(parts.get("vae", parts.get("queuedDecoding"))["gpu"])
 
@@ -193,15 +193,15 @@ def _each_mode() -> str:
     """Return what each lossy mode gains and changes, in one run of an earlier day."""
     found = json.loads(EACH_MODE.read_text(encoding="utf-8"))
     small, large = (found["sizes"][size] for size in LEAST)
-    names = {"sharedTimestep": "no mode", **_LOSSY}
+    names = {**dict.fromkeys(("sharedTimestep", DEFAULT), "no mode"), **_LOSSY}
     rows = [
         f"| {words} | {_measured(small.get(name))} | {_measured(large.get(name))} |"
         for name, words in names.items()
         if name in small
     ]
     about = filled(
-        f"Each mode alone was measured {found['day']} on {found['machine']}, with the same versions, before the host "
-        "stopped waiting for the GPU in each step, all in one run beside another benchmark:",
+        f"Each mode alone was measured {found['day']} on {found['machine']}, with the same versions, all in one run "
+        "beside another benchmark. The host still waited for the GPU in each step, as it does at commit 714a7739:",
     )
     before = json.loads(BEFORE.read_text(encoding="utf-8"))["sizes"]
     earlier = [[before[size][name]["seconds"] for size in LEAST] for name in ("fusedDecoder", "all")]

@@ -14,7 +14,8 @@ from benchmarks.kernel_trace import LONGEST, kernel_kind
 class Profile:
     """For each part: its calls, its seconds on the host, and its seconds on the GPU from start to end.
 
-    For a part that waits for the GPU, as the scheduler does, the wait counts as the host's time and not as the GPU's.
+    For a part that waits for the GPU, as Diffusers' own scheduler does, the wait counts as the host's time and not as
+    the GPU's.
     """
 
     calls: dict[str, int] = field(default_factory=dict)

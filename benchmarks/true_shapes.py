@@ -36,7 +36,7 @@ _IMAGE_PIXELS, _VIDEO_PIXELS = (256**2, 4096**2), (64**2, 24 * 1024**2)  # least
 def build(shape: str, parent: Path) -> Path:
     """Return the folder of the checkpoint; it is written below `parent` unless it exists, on a GPU in seconds.
 
-    The weights of 32b, 65 GB, are zeros that take no space; vLLM draws its own with `--load-format dummy`.
+    The weights of 32b, 67 GB, are zeros that take no space; vLLM draws its own with `--load-format dummy`.
     """
     folder = parent / f"random-weights-{shape.upper()}-Cosmos-Reason2"
     if (folder / "model.safetensors").exists():
@@ -132,6 +132,7 @@ def _write_zeros(shapes: Mapping[str, TensorShape], path: Path) -> None:
         start, end = end, end + 2 * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         file.truncate(file.tell() + end)

@@ -33,8 +33,7 @@ shutil.rmtree(sys.argv[2], ignore_errors=True)
 os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
 _ERROR_LINE = re.compile(r"\b(ERROR|CRITICAL|\w*Error:|\w*Exception:)")
-# vLLM warns of errors that may come, and quotes them in backticks.
-_EXCEPTION = re.compile(r"(?<!`)\b\w*(Error|Exception): \S.*")
+_EXCEPTION = re.compile(r"\b\w*(Error|Exception): \S.*")
 _LINE_LIMIT, _ERROR_LINES = 300, 10
 
 
@@ -181,12 +180,12 @@ class Server:
         Others may quote prompts: some programs dump their state when they crash.
         """
         lines = (line for text in self.last_lines for line in plain_lines(text))
-        return [line[:_LINE_LIMIT] for line in lines if _ERROR_LINE.search(line)][-_ERROR_LINES:]
+        return [line[:_LINE_LIMIT] for line in lines if _unquoted(_ERROR_LINE, line)][-_ERROR_LINES:]
 
     @property
     def exceptions(self) -> list[str]:
         """Return the exceptions that the last lines name, each once, without what stands before them."""
-        matches = (_EXCEPTION.search(line) for text in self.last_lines for line in plain_lines(text))
+        matches = (_unquoted(_EXCEPTION, line) for text in self.last_lines for line in plain_lines(text))
         return list(dict.fromkeys(match[0][:_LINE_LIMIT] for match in matches if match))
 
     def wait(self, seconds: float) -> bool:
@@ -225,3 +224,8 @@ class Server:
             self._lines.append(line.rstrip("\n"))
             self.lines_read += 1
             on_line(line)
+
+
+def _unquoted(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """Return the first match outside of backticks, in which a warning quotes errors that may come."""
+    return next((one for one in pattern.finditer(line) if line.count("`", 0, one.start()) % 2 == 0), None)

@@ -68,12 +68,12 @@ def test_a_server_that_ends_before_it_is_ready_is_an_error(start: Start) -> None
 
 
 def test_an_exception_that_a_warning_quotes_did_not_happen() -> None:
-    said = "This can cause fd limit errors like `OSError: [Errno 24] Too many open files`. Consider ulimit -n"
-    script = f"print({said!r}); raise RuntimeError('no GPU')"
+    said = "This can cause fd limit errors like `os.OSError: [Errno 24] Too many open files`. Consider ulimit -n"
+    script = f"print({said!r}); raise RuntimeError('no `GPU`')"
     server = Server(lambda _: [sys.executable, "-c", script], lambda _: {}, on_line=lambda _: None)
     try:
         assert server.wait(PATIENCE)
-        assert server.exceptions == ["RuntimeError: no GPU"]
+        assert server.exceptions == ["RuntimeError: no `GPU`"] == server.error_lines
     finally:
         server.stop()
 

@@ -25,7 +25,8 @@ class Accelerations:
     shared_timestep
         The timestep of a pass is embedded once, not once for each token; see `transformer`.
     asynchronous
-        The host queues a generation's work on the GPU and waits for none of its results; see `asynchronous`.
+        In a step of an image, a video or sound, the host waits for no result of the GPU; see `asynchronous`. Frames are
+        decoded in chunks; see `frames`. A robot's actions still wait, and distilled models have another scheduler.
     partial_encoding
         The VAE encodes only the frames that condition the generation; see `encode_conditioning_only`.
     flash_attention

@@ -181,10 +181,12 @@ class ChunkDecodingVae(wan.AutoencoderKLWan):
         latents = self.post_quant_conv(latents)
         side = self.config.scale_factor_spatial
         at_once = max(1, PIXELS_AT_ONCE // (latents.shape[3] * side * latents.shape[4] * side))
-        yield self._decode_chunk(latents[:, :, :1], first_chunk=True)
-        for start in range(1, latents.shape[2], at_once):
-            yield self._decode_chunk(latents[:, :, start : start + at_once])
-        self.clear_cache()
+        try:
+            yield self._decode_chunk(latents[:, :, :1], first_chunk=True)
+            for start in range(1, latents.shape[2], at_once):
+                yield self._decode_chunk(latents[:, :, start : start + at_once])
+        finally:
+            self.clear_cache()
 
     def _decode_chunk(self, latents: Tensor, **which: bool) -> Tensor:
         self._conv_idx = [0]

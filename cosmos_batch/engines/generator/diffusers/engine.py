@@ -6,7 +6,7 @@ It has two threads: one decodes inputs and writes outputs, while the other gener
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-
-import numpy as np
 
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
@@ -158,21 +156,27 @@ class DiffusersEngine:
         handed_over: asyncio.Future[GeneratedMedia] = loop.create_future()
 
         def hand_over(media: GeneratedMedia) -> None:
-            loop.call_soon_threadsafe(_settle, handed_over, media)
+            loop.call_soon_threadsafe(handed_over.set_result, media)
 
         generating = loop.run_in_executor(
             self._generating, run_with_failures, _LESS, work.generate, prepared, hand_over
         )
+        writing: asyncio.Future[list[GeneratedFile]] | None = None
         try:
             await asyncio.wait((generating, handed_over), return_when=asyncio.FIRST_COMPLETED)
             if not handed_over.done():
                 await generating  # this raises, because there is no result
             media = handed_over.result()
-            files = await loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, media, prepared)
+            writing = loop.run_in_executor(self._media, run_with_failures, _LESS, work.write, media, prepared)
             await generating
-            return work.output(files, prepared)
+            return work.output(await writing, prepared)
         finally:
-            generating.cancel()  # where the job was cancelled, or its files cannot be written
+            # Where the job is cancelled or one of both has failed, nobody asks the other for its exception.
+            for future in (generating, writing):
+                if future is not None:
+                    future.cancel()
+            # An exception's traceback has this frame: with its future in it, a cycle would keep memory of the GPU.
+            del generating, writing, future
 
     def close(self) -> None:
         """Abandon all jobs and free the model. `load` may be called again."""
@@ -202,12 +206,6 @@ class DiffusersEngine:
         if self._checkpoint is None:
             raise Failure("Internal", "The engine has no model loaded.", "Load a model first.")
         return self._checkpoint
-
-
-def _settle(future: "asyncio.Future[GeneratedMedia]", media: GeneratedMedia) -> None:
-    """Set the future's result, unless the job was cancelled meanwhile."""
-    if not future.done():
-        future.set_result(media)
 
 
 class _DiffusersJob:
@@ -250,15 +248,10 @@ class _DiffusersJob:
             self._checks = guardrails.checks
         frames = FrameQueue()
         hand_over(replace(rendered, frames=frames))
-        frames.fill(self._checked(rendered.frames))
+        frames.fill(rendered.frames, self._check)
         self._peak = torch.cuda.max_memory_allocated() if on_gpu else None
         self._journal.took("generate", began)
         self._generated = time.monotonic()
-
-    def _checked(self, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        for frame in frames:
-            self._check()
-            yield frame
 
     def write(self, rendered: GeneratedMedia, prepared: PreparedGeneration) -> list[GeneratedFile]:
         return write_files(rendered, prepared.generation, self._folder, self._check)

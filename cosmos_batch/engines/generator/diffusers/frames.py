@@ -1,33 +1,47 @@
 """From a video's latents to its frames on the host, so that they are encoded as a file while a GPU decodes the next."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from enum import Enum
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from cosmos_batch.engines.job_threads import CancelCheck
+
 
 class FrameQueue:
-    """Frames, RGB, uint8, each [H, W, 3], which one thread makes while another iterates over them, once."""
+    """Frames, RGB, uint8, each [H, W, 3], which one thread makes while another iterates over them, once.
+
+    Whoever iterates gets a RuntimeError where making a frame raised: the cause is raised where they are made.
+    """
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[np.ndarray | Exception | None] = SimpleQueue()
+        self._queue: SimpleQueue[np.ndarray | _End] = SimpleQueue()
 
-    def fill(self, frames: Iterable[np.ndarray]) -> None:
-        """Put all frames into the queue. What making them raises is raised where they are read."""
+    def fill(self, frames: Iterable[np.ndarray], check: CancelCheck) -> None:
+        """Put all frames into the queue, and call `check` before each."""
+        end = _End.TOO_EARLY
         try:
             for frame in frames:
+                check()
                 self._queue.put(frame)
-        except Exception as error:
-            self._queue.put(error)
-        else:
-            self._queue.put(None)
+            end = _End.COMPLETE
+        finally:
+            if isinstance(frames, Generator):
+                frames.close()  # a decoding that is abandoned keeps memory of the GPU until then
+            self._queue.put(end)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        while (frame := self._queue.get()) is not None:
-            if isinstance(frame, Exception):
-                raise frame
+        while not isinstance(frame := self._queue.get(), _End):
             yield frame
+        if frame is _End.TOO_EARLY:
+            raise RuntimeError("The next frame could not be made.")
+
+
+class _End(Enum):
+    COMPLETE = 1
+    TOO_EARLY = 2
 
 
 def decoded_frames(omni: Any, latents: Any) -> Iterator[np.ndarray]:

@@ -68,6 +68,15 @@ def test_chunks_of_any_length_decode_to_the_same_pixels(
     torch.testing.assert_close(decode(vae, frames), expected, rtol=0, atol=1e-5)
 
 
+def test_a_decoding_that_is_abandoned_keeps_nothing(vae: Any) -> None:
+    fuse(vae)
+    chunks = vae.decode_chunks(latents(vae))
+    next(chunks)
+    assert any(cached is not None for cached in vae._feat_map)
+    chunks.close()
+    assert all(cached is None for cached in vae._feat_map)
+
+
 def test_a_vae_without_patches_decodes_to_the_same_pixels() -> None:
     import torch
 

@@ -47,7 +47,7 @@ def test_frames_are_read_while_others_are_made() -> None:
         yield np.ones(1)
 
     with ThreadPoolExecutor(1) as pool:
-        filling = pool.submit(queue.fill, made())
+        filling = pool.submit(queue.fill, made(), lambda: None)
         reading = iter(queue)
         assert next(reading) == 0
         taken.set()
@@ -55,18 +55,39 @@ def test_frames_are_read_while_others_are_made() -> None:
         filling.result()
 
 
-def test_what_making_a_frame_raises_is_raised_where_frames_are_read() -> None:
+def test_whoever_reads_learns_that_a_frame_could_not_be_made() -> None:
     queue = frames.FrameQueue()
 
     def made() -> Iterator[np.ndarray]:
         yield np.zeros(1)
-        raise RuntimeError("out of memory")
+        raise ValueError("the cause")
 
-    queue.fill(made())
+    with pytest.raises(ValueError, match="the cause"):
+        queue.fill(made(), lambda: None)
     reading = iter(queue)
     assert next(reading) == 0
-    with pytest.raises(RuntimeError, match="out of memory"):
+    with pytest.raises(RuntimeError, match="could not be made"):
         next(reading)
+
+
+def test_no_frame_is_made_after_the_check_raised() -> None:
+    told: list[str] = []
+
+    def made() -> Iterator[np.ndarray]:
+        try:
+            for number in range(3):
+                told.append(f"made {number}")
+                yield np.zeros(1)
+        finally:
+            told.append("closed")
+
+    def check() -> None:
+        if len(told) == 2:
+            raise ValueError("cancelled")
+
+    with pytest.raises(ValueError, match="cancelled"):
+        frames.FrameQueue().fill(made(), check)
+    assert told == ["made 0", "made 1", "closed"]
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -85,7 +106,9 @@ def test_pixels_are_those_that_the_pipeline_decodes(
         expected = omni.video_processor.postprocess_video(omni.vae.decode(scaled).sample, output_type="np")[0]
     if fused:
         decoder.fuse_decoder(omni.vae)
-    assert len([*frames._decoded_chunks(omni, latents)]) == (LATENTS[2] if fused else 1)
+    chunks = [*frames._decoded_chunks(omni, latents)]
+    assert len(chunks) == (LATENTS[2] if fused else 1)
+    assert not any(chunk.requires_grad for chunk in chunks), "activations are kept for gradients"
     found = np.stack([*frames.decoded_frames(omni, latents)])
     assert found.shape == expected.shape and found.std() > 1
     assert np.abs(found - 255 * expected).max() <= 0.51  # of 255: they are rounded

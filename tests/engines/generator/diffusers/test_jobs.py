@@ -4,6 +4,8 @@ import asyncio
 import gc
 import os
 import threading
+import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -119,6 +121,57 @@ def test_a_video_that_cannot_be_decoded_to_its_end_fails_its_job_alone(
             make(PLAIN)
     assert failure.value.error.code == "EngineFailed" and not [*(tmp_path / "out").iterdir()]
     assert make(PLAIN).video
+
+
+def test_nothing_of_a_decoding_that_failed_is_kept(
+    engine: DiffusersEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reference cycle would keep a GPU's memory from the next job until Python happens to find it."""
+    import torch
+
+    class Activations:
+        """Stands for what a VAE computes in one call."""
+
+    kept: list[weakref.ref[Activations]] = []
+
+    def decode_one(*_: Any) -> Iterator[np.ndarray]:
+        activations = Activations()
+        kept.append(weakref.ref(activations))
+        yield np.zeros((48, 64, 3), np.uint8)
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    async def fail() -> None:
+        generation = settled({**SHORT, **PLAIN}, None, guardrails=False)
+        try:
+            await engine.generate(generation, GenerationFiles(None, {}), tmp_path)
+        except Failure as failure:
+            assert "Lower resolution or numFrames" in failure.error.remedy
+        began = time.monotonic()
+        while kept[0]() is not None:  # the thread lets go of it after the job has failed
+            assert time.monotonic() < began + PATIENCE, "it is kept"
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(generation_module, "decoded_frames", decode_one)
+    gc.disable()
+    try:
+        asyncio.run(fail())
+    finally:
+        gc.enable()
+
+
+def test_no_number_is_read_back_in_a_step(make: Make, engine: DiffusersEngine) -> None:
+    make(PLAIN)
+    from cosmos_batch.engines.generator.diffusers.asynchronous import AsynchronousUniPC, mask_velocities
+
+    assert engine._checkpoint is not None
+    omni = engine._checkpoint.omni
+    assert type(omni.scheduler) is AsynchronousUniPC and omni._mask_velocity_predictions is mask_velocities
+
+
+def test_a_jobs_phases_are_timed(make: Make) -> None:
+    timings = make(PLAIN).output.timings
+    assert timings.keys() == {"prepare", "firstStep", "generate", "write"}
+    assert all(0 <= seconds < PATIENCE for seconds in timings.values())
 
 
 def test_nobody_misses_the_failure_of_a_cancelled_generation(engine: DiffusersEngine, tmp_path: Path) -> None:
