@@ -148,12 +148,12 @@ def _goals(results: dict[str, Any]) -> str:
     rows = []
     for size, goal in EXACT.items():
         job = _job(results, "plain", size)
-        rows.append(_goal(f"{size}, exact, generation and encoding: at most {goal:g} s", job and sum(job), goal))
+        rows.append(goal_row(f"{size}, exact, generation and encoding: at most {goal:g} s", job and sum(job), goal))
     for size, goal in LOSSY.items():
         job = _job(results, "fp8", size)
-        rows.append(_goal(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
+        rows.append(goal_row(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
     pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
-    rows.append(_goal(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
+    rows.append(goal_row(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
     return "\n".join(rows)
 
 
@@ -162,7 +162,8 @@ def _unmeasured(results: dict[str, Any]) -> str:
     return ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), "two GPUs"])
 
 
-def _goal(name: str, seconds: float | None, goal: float) -> str:
+def goal_row(name: str, seconds: float | None, goal: float) -> str:
+    """Return the row of a table that says whether a measured time, None if there is none, reaches its goal."""
     if seconds is None:
         return f"| {name} | not measured | **not met** |"
     return f"| {name} | {seconds:.2f} s | {'met' if seconds <= goal else '**not met**'} |"

@@ -6,7 +6,6 @@ tiny checkpoint, with as many tokens as the model's output layer has, and the re
 
 import json
 import math
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tokenizers import Tokenizer
 
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.demo.tokenizer import train_tokenizer, write_json, write_tokenizer
-from cosmos_batch.demo.weights import TensorShape, reasoner_shapes
+from cosmos_batch.demo.weights import BFLOAT16_BYTES, TensorShape, bfloat16_header, reasoner_shapes
 
 VOCABULARY = 151_936
 _TEXT = {
@@ -125,17 +124,10 @@ def _write_weights(shapes: Mapping[str, TensorShape], path: Path) -> None:
 
 
 def _write_zeros(shapes: Mapping[str, TensorShape], path: Path) -> None:
-    """Write zeros as a sparse file in the format of safetensors; see `demo.weights.save_bfloat16`."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, shape in shapes.items():
-        start, end = end, end + 2 * math.prod(shape)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    """Write zeros as a sparse file in the format of safetensors."""
     with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(file.tell() + end)
+        file.write(bfloat16_header(shapes))
+        file.truncate(file.tell() + BFLOAT16_BYTES * sum(map(math.prod, shapes.values())))
 
 
 def _random(name: str, shape: TensorShape, device: str) -> Any:

@@ -15,6 +15,8 @@ _VISION = "model.visual"
 
 TensorShape = tuple[int, ...]
 
+BFLOAT16_BYTES = 2
+
 
 def random_weights(shapes: Mapping[str, TensorShape]) -> dict[str, np.ndarray]:
     """Return a random float32 tensor of every shape, the same on every machine."""
@@ -28,19 +30,24 @@ def reasoner_shapes(config: dict[str, Any]) -> dict[str, TensorShape]:
 
 
 def save_bfloat16(weights: dict[str, np.ndarray], path: Path) -> None:
-    """Write a safetensors file: the length of a JSON header, the header, and the tensors one after the other.
-
-    A bfloat16 is the upper half of a float32.
-    """
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    """Write a safetensors file. A bfloat16 is the upper half of a float32."""
     data = bytearray()
-    for name, array in weights.items():
-        start = len(data)
+    for array in weights.values():
         data += (array.view(np.uint32) >> 16).astype("<u2").tobytes()
-        header[name] = {"dtype": "BF16", "shape": array.shape, "data_offsets": [start, len(data)]}
+    path.write_bytes(bfloat16_header({name: array.shape for name, array in weights.items()}) + data)
+
+
+def bfloat16_header(shapes: Mapping[str, TensorShape]) -> bytes:
+    """Return what stands before the tensors in a safetensors file that has them one after the other: the length of a
+    JSON header, and the header."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + BFLOAT16_BYTES * math.prod(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the tensors are aligned to 8 bytes
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return struct.pack("<Q", len(text)) + text
 
 
 def _random(name: str, shape: TensorShape, generator: np.random.Generator) -> np.ndarray:
