@@ -2,7 +2,9 @@
 
 A folder of this machine has one place in S3, so that the same run started again finds its files there. A file is
 uploaded where S3 has none of its size, or an older one: the rule of `aws s3 sync`, with the time of the last change of
-the file or of its name. A file whose digest is known has a place of its own, by its content and name: wherever it lies
+the file or of its name. S3 tells the time in whole seconds and by its own clock, so an object that seems older is asked
+for the time that was noted when it was uploaded: a file that was uploaded in the second in which it was written has not
+changed. A file whose digest is known has a place of its own, by its content and name: wherever it lies
 on this machine, it is uploaded once, and an earlier answer about it is found again.
 """
 
@@ -30,6 +32,9 @@ from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
 CONTROL_CHARACTER = "files whose names or folders have a line break or another control character"
+
+# The key of an object's metadata that has the time of the last change of the file that it was uploaded from.
+CHANGED = "cosmos-batch-changed"
 
 
 class LocalFile(NamedTuple):
@@ -155,7 +160,7 @@ class LocalUploads:
         origin = f"{socket.gethostname()}:{folder.resolve()}"
         place = self._place(hashlib.sha256(os.fsencode(origin)).hexdigest())
         self._folders[place.uri] = folder
-        listing = _Listing(listed(self._s3, place), place.key)
+        listing = _Listing(self._s3, place)
         for file in files:
             yield self._input(file, place, listing.find(file))
 
@@ -197,7 +202,8 @@ class LocalUploads:
             stat = Path(name).stat()
             if [stat.st_size, _changed(stat).isoformat()] != planned:
                 raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
-            self._s3.upload_file(name, bucket, key, ExtraArgs=SUBMITTED, Callback=self._go_on)
+            metadata = {**SUBMITTED["Metadata"], CHANGED: _changed(stat).isoformat()}
+            self._s3.upload_file(name, bucket, key, ExtraArgs={"Metadata": metadata}, Callback=self._go_on)
         except FileNotFoundError as error:
             raise CliError(f"{name} is gone since the plan was made.", "Plan and start again.") from error
 
@@ -225,20 +231,33 @@ def may_write(s3: Any, place: S3Location) -> bool:
 class _Listing:
     """The objects of a folder in S3, read along with the files of this machine, which have the same order."""
 
-    def __init__(self, contents: Iterator[dict[str, Any]], prefix: str) -> None:
-        self._contents = contents
-        self._prefix = prefix
-        self._next = next(contents, None)
+    def __init__(self, s3: Any, place: S3Location) -> None:
+        self._s3 = s3
+        self._place = place
+        self._contents = listed(s3, place)
+        self._next = next(self._contents, None)
 
     def find(self, file: LocalFile) -> str | None:
         """Return the ETag of the file's object if that is the same file; None if it has to be uploaded."""
         name = file.name.encode()
         while self._next is not None and self._name(self._next) < name:
             self._next = next(self._contents, None)
-        if self._next is None or self._name(self._next) != name:
+        if self._next is None or self._name(self._next) != name or self._next["Size"] != file.size:
             return None
-        is_same = self._next["Size"] == file.size and self._next["LastModified"] >= file.changed
+        is_same = self._next["LastModified"] >= file.changed or self._is_noted(file)
         return str(self._next["ETag"]) if is_same else None
 
+    def _is_noted(self, file: LocalFile) -> bool:
+        """Return whether the object notes that it was uploaded from this state of the file; False if it is refused."""
+        from botocore.exceptions import ClientError
+
+        try:
+            answer = self._s3.head_object(Bucket=self._place.bucket, Key=self._place.key + file.name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in CLOSED:
+                return False
+            raise
+        return bool(answer["Metadata"].get(CHANGED) == file.changed.isoformat())
+
     def _name(self, content: dict[str, Any]) -> bytes:
-        return str(content["Key"]).removeprefix(self._prefix).encode()
+        return str(content["Key"]).removeprefix(self._place.key).encode()

@@ -1,17 +1,20 @@
-"""Uploads of a run's files end soon after Ctrl-C, however long the files are."""
+"""A file of a run is uploaded once for each of its states. Uploads end soon after Ctrl-C, however long files are."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.runs.inputs import InputCounts
 from cosmos_batch.cli.runs.local_inputs import LocalUploads
 from cosmos_batch.cli.runs.progress_counter import ProgressCounter
+from cosmos_batch.planning.runs.selection import Selection
 
 
 def listed(deployment: Deployment, folder: Path, sizes: list[int]) -> LocalUploads:
@@ -21,6 +24,15 @@ def listed(deployment: Deployment, folder: Path, sizes: list[int]) -> LocalUploa
         path.write_bytes(bytes(size))
     uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
     assert len(list(uploads.files(paths, InputCounts()))) == len(uploads) == len(sizes)
+    return uploads
+
+
+def uploaded_at(deployment: Deployment, path: Path, content: bytes, changed: float) -> LocalUploads:
+    """Write a file that was changed last at this time, and return the uploads of its folder."""
+    path.write_bytes(content)
+    os.utime(path, (changed, changed))
+    uploads = LocalUploads(deployment.clients("s3"), deployment.asset_roots)
+    assert len(list(uploads.folder(path.parent, Selection(), InputCounts()))) == 1
     return uploads
 
 
@@ -57,3 +69,46 @@ def test_boto3_ends_an_upload_whose_callback_raises(deployment: Deployment, tmp_
     with pytest.raises(CliError, match="given up"):
         uploads.upload()
     assert deployment.clients("s3").list_objects_v2(Bucket="assets")["KeyCount"] == 0
+
+
+def test_a_file_that_seems_newer_than_its_object_is_uploaded_once_for_each_of_its_states(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    # S3 tells whole seconds: a file that is uploaded in the second in which it was written seems newer afterwards.
+    path = tmp_path / "clip.mp4"
+    uploads = uploaded_at(deployment, path, b"first", 2_000_000_000.25)
+    assert len(uploads) == 1
+    uploads.upload()
+    assert len(uploaded_at(deployment, path, b"first", 2_000_000_000.25)) == 0
+    uploads = uploaded_at(deployment, path, b"other", 2_000_000_000.75)
+    assert len(uploads) == 1, "a change within the same second, of the same size"
+    uploads.upload()
+    assert len(uploaded_at(deployment, path, b"other", 2_000_000_000.75)) == 0
+
+
+@pytest.mark.parametrize("code", ["403", "404"])
+def test_an_object_whose_note_may_not_be_read_or_that_is_gone_is_uploaded_again(
+    code: str, deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, s3 = tmp_path / "clip.mp4", deployment.clients("s3")
+    uploaded_at(deployment, path, b"first", 2_000_000_000).upload()
+
+    def refused(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": ""}}, "HeadObject")
+
+    monkeypatch.setattr(s3, "head_object", refused)
+    assert len(uploaded_at(deployment, path, b"first", 2_000_000_000)) == 1
+
+
+def test_a_fault_of_s3_while_a_note_is_read_is_not_taken_for_a_change(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, s3 = tmp_path / "clip.mp4", deployment.clients("s3")
+    uploaded_at(deployment, path, b"first", 2_000_000_000).upload()
+
+    def broken(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "500", "Message": ""}}, "HeadObject")
+
+    monkeypatch.setattr(s3, "head_object", broken)
+    with pytest.raises(ClientError, match="500"):
+        uploaded_at(deployment, path, b"first", 2_000_000_000)
