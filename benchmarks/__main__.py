@@ -11,6 +11,7 @@ from benchmarks import (
     console,
     decoding,
     deployment,
+    encoding,
     headlines,
     imports,
     latency,
@@ -24,6 +25,7 @@ from benchmarks.results import measured
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
     "decoding": decoding.measure,
+    "encoding": encoding.measure,
     "deployment": deployment.measure,
     "console": console.measure,
 }

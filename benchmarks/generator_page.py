@@ -145,8 +145,10 @@ def _ours() -> str:
         "Since then a thread of its own encodes the file while the GPU decodes. The whole jobs in the next table are "
         f"of another run, measured {whole['day']} on {whole['machine']}. In it a drawn clip was encoded in place of "
         "the generated one, because random weights make noise. A file of 320x192 was done "
-        f"{late['whole'] - late['seconds']:.2f} s after the GPU was: x264 takes longer than the VAE, and more "
-        "threads do not help it with so few pixels.",
+        f"{late['whole'] - late['seconds']:.2f} s after the GPU was: x264 took longer than the VAE, and more "
+        "threads did not help it with so few pixels. That was with its preset `medium`, as at commit f7aa754f. It has "
+        "needed [less than half of that CPU time](#writing-a-generated-video) since, with which no whole job has been "
+        "measured on a GPU yet.",
     )
     goals = ["| goal, on one H100 | measured | |", "|---|---|---|", *_goals(found, whole)]
     head = "| | generation | transformer, VAE | peak | difference |\n|---|---|---|---|---|"
