@@ -18,6 +18,7 @@ from benchmarks import (
     page,
     reasoner,
     reasoner_figures,
+    reasoner_preemptions,
     throughput,
 )
 from benchmarks.results import measured
@@ -56,6 +57,7 @@ def _measure_reasoner() -> None:
     if find_spec("vllm") is None:
         print("the reasoner is not measured: vLLM is not installed; `make .venv/vllm` says why")
         return
+    measured(reasoner_preemptions.measure).keep("preemptions")
     reasoner.measure_tiny()
     rates = reasoner_figures.rates(reasoner_figures.kept("tiny"))
     print(f"ok  reasoner, tiny: (c) / (b) {rates.of_raw:.2f}, (c) / (a) {rates.of_processes:.0f}")

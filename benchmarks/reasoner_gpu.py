@@ -63,6 +63,7 @@ class ReasonerSession:
         self._found: dict[str, Any] = results.setdefault(name, {})
         self._workload = workload
         self._plain = False
+        self._engine: Any = None
 
     def keep(self, step: str, found: Any) -> None:
         """Add a step's result, print its beginning, and write all results."""
@@ -72,6 +73,7 @@ class ReasonerSession:
 
     async def run(self, engine: Any, model: Path, clips: list[Path], large: list[Path], options: Any) -> None:
         """Load the model and measure all passes."""
+        self._engine = engine
         files = {clip.name: clip.read_bytes() for clip in [*clips, *large]}
         kept_caches = any(engine.caches.iterdir())
         aws = InstantAws([], files, reasoner_worker.SECONDS_PER_CALL)
@@ -138,6 +140,7 @@ class ReasonerSession:
         jobs = [
             make_job(number, clip, self._workload, f"{prefix}{number // 256} ") for number, clip in enumerate(clips)
         ]
+        before = await interruptions(self._engine)
         with GpuUsage() as usage:
             began = time.monotonic()
             aws.send(jobs)
@@ -150,6 +153,7 @@ class ReasonerSession:
             "perSecond": len(clips) / seconds,
             "gpu": usage.summary(),
             "gpuSteady": usage.summary(0.7),
+            "interruptions": await interruptions(self._engine) - before,
             "promptTokens": sum(one["usage"]["promptTokens"] for one in results) / len(results),
             "tokens": sum(one["usage"]["completionTokens"] for one in results) / len(results),
             "phases": reasoner_worker._medians([one["timings"] for one in results]),
@@ -175,6 +179,14 @@ def make_plain(body: dict[str, Any]) -> None:
     body["media_io_kwargs"] = _PLAIN
     for part in body["messages"][1]["content"]:
         part.pop("uuid", None)
+
+
+async def interruptions(engine: Any) -> int:
+    """Return how often the engine's vLLM has interrupted an answer since its start, to make room for others."""
+    async with engine._served._server.address.async_client() as connection:
+        metrics = (await connection.get("/metrics")).raise_for_status().text.splitlines()
+    [line] = [line for line in metrics if line.startswith("vllm:num_preemptions_total{")]
+    return int(float(line.rpartition(" ")[2]))
 
 
 async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:

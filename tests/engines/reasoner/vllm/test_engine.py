@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import httpx2
 import pytest
 
+from benchmarks.reasoner_gpu import interruptions
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
@@ -340,6 +341,12 @@ def test_the_engine_reports_its_startup_logs_and_phases(vllm: VllmEngine, folder
     assert re.search(r"Loading weights took .* seconds", logs)
     assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in logs
     assert " is ready: imports " in vllm.startup_logs[-1]
+
+
+def test_vllm_tells_how_often_it_has_interrupted_answers(vllm: VllmEngine, ask: Ask, picture: Path) -> None:
+    """The benchmark's reader raises where vLLM's metrics have another name, or none."""
+    ask(picture)
+    assert asyncio.run(interruptions(vllm)) == 0
 
 
 def test_markup_in_a_prompt_is_no_second_video(ask: Ask, clip: Path) -> None:

@@ -25,7 +25,7 @@ def test_vllm_knows_every_option_and_variable(checkpoint_dir: Path, tmp_path: Pa
     command = serve_command(
         checkpoint_dir, VllmPlan(context=32_768, sequences=256, gpus=4, fp8=True), tmp_path, tmp_path
     )
-    assert {"--tensor-parallel-size", "--quantization"} <= set(command)
+    assert {"--tensor-parallel-size", "--quantization", "--watermark"} <= set(command)
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}
     read = [sys.executable, "-c", READ, json.dumps(command[2:])]
     output = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout

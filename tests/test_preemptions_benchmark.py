@@ -1,0 +1,27 @@
+"""vLLM's own scheduler interrupts fewer answers with the watermark that our server sets."""
+
+import pytest
+
+from benchmarks.reasoner_preemptions import BLOCK, Clips, schedule
+from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
+from tests.support.real_vllm import needs_vllm
+
+pytestmark = needs_vllm
+
+CLIPS = Clips(60, prompt_tokens=300, answer_tokens=300, spread=0.4)
+PROMPTS = CLIPS.number * CLIPS.prompt_tokens
+AT_ONCE = 40
+
+
+def test_answers_that_have_room_are_not_interrupted() -> None:
+    found = schedule(CLIPS, CLIPS.number * 3 * CLIPS.prompt_tokens // BLOCK, 0.0)
+    assert (found["preemptions"], found["encoded"], found["promptTokens"]) == (0, CLIPS.number, PROMPTS)
+
+
+def test_fewer_answers_are_interrupted_where_room_is_kept_free() -> None:
+    blocks = AT_ONCE * CLIPS.prompt_tokens // BLOCK
+    without, ours = (schedule(CLIPS, blocks, watermark) for watermark in (0.0, WATERMARK))
+    assert without["promptTokens"] > 1.1 * PROMPTS, "interrupted answers take work"
+    assert ours["preemptions"] <= without["preemptions"] / 2
+    assert ours["promptTokens"] - PROMPTS <= (without["promptTokens"] - PROMPTS) / 2
+    assert ours["running"] == pytest.approx(without["running"], rel=0.1), "about as many at once"
