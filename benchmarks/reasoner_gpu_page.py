@@ -9,6 +9,7 @@ from benchmarks.paragraphs import filled
 from benchmarks.reasoner_preemptions import BLOCK, BLOCKS
 from benchmarks.results import FOLDER, kept
 from benchmarks.runs_page import table
+from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 
 RESULT = FOLDER / "reasoner-gpu-2b.json"
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
@@ -47,7 +48,6 @@ def text() -> str:
     sampled = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))
     gpu = {cores: large_in_fp8["fp8Cache"][f"1080p, {cores} cores, GPU"]["perSecond"] for cores in (16, 4)}
     answers, load = bf16["answers"], found["workload"]
-    version = kept("preemptions").measured[0].raw["vllm"]
     return f"""## The reasoner on a GPU
 
 {_about(found)}
@@ -98,14 +98,7 @@ Our worker is slower than raw vLLM because of the first seconds, in which the GP
 
 ### Answers that vLLM interrupts
 
-{table(kept("preemptions"))}
-
-[`reasoner_preemptions.py`](../benchmarks/reasoner_preemptions.py) runs the scheduler of vLLM {version} without a model, with
-room for {BLOCKS * BLOCK:,} tokens: by our estimate what an H100 has for the 2B in 16 bit. Where an answer grows and no room
-is left, vLLM interrupts the answer that began last, and later computes its prompt again, and often its clip. Our
-server keeps 3 % of the room free when an answer begins, which it did not until commit 7a679f2b. A larger part would
-interrupt fewer answers, and leave room for fewer at once. What this gains on a GPU was not measured: the figures above
-and below are without it.
+{_interruptions()}
 
 ### On an H100
 
@@ -140,6 +133,20 @@ python -m benchmarks.reasoner_gpu --work FOLDER --into FILE --shape 32b --passes
 ```
 
 """
+
+
+def _interruptions() -> str:
+    results = kept("preemptions")
+    about = filled(
+        f"[`reasoner_preemptions.py`](../benchmarks/reasoner_preemptions.py) runs the scheduler of vLLM "
+        f"{results.measured[0].raw['vllm']} without a model, with room for {BLOCKS * BLOCK:,} tokens: by our estimate "
+        "what an H100 has for the 2B in 16 bit. Where an answer grows and no room is left, vLLM interrupts the answer "
+        "that began last, and later computes its prompt again, and often its clip. Our server keeps "
+        f"{WATERMARK:.0%} of the room free when an answer begins, which it did not until commit 7a679f2b. A larger "
+        "part would interrupt fewer answers, and leave room for fewer at once. What this gains on a GPU was not "
+        "measured: the figures above and below are without it.",
+    )
+    return f"{table(results)}\n\n{about}"
 
 
 def _on_h100(found: dict[str, Any], h100: dict[str, Any]) -> str:
