@@ -16,10 +16,11 @@ VIDEO_BACKEND = "cosmos_batch"
 
 def register() -> None:
     """Register the video backend that `--media-io-kwargs` chooses and a processor that takes its patches, and leave
-    dummy media out of the start.
+    out of the start what takes long and changes no answer.
     """
     _register_clip_loader()
     _pass_ready_patches()
+    _inspect_models_here()
     _skip_dummy_media()
 
 
@@ -49,6 +50,22 @@ def _pass_ready_patches() -> None:
         init_logger(__name__).warning(
             "This release of vLLM prepares clips in its own way, which is slower: %s: %s", type(error).__name__, error
         )
+
+
+def _inspect_models_here() -> None:
+    """Give vLLM the classes of our models, which this process has imported for their processors.
+
+    Otherwise vLLM starts another process that imports everything once more, only to look at a class; it waits for that,
+    and keeps the result with the compiled code. It does so because a process that has used CUDA cannot be forked, and
+    importing some models uses CUDA; importing ours does not.
+    """
+    try:
+        from vllm import ModelRegistry
+        from vllm.model_executor.models import cosmos3, qwen3_vl
+    except ImportError:  # older releases know no Cosmos 3
+        return
+    for model in (qwen3_vl.Qwen3VLForConditionalGeneration, cosmos3.Cosmos3ForConditionalGeneration):
+        ModelRegistry.register_model(model.__name__, model)
 
 
 def _skip_dummy_media() -> None:

@@ -9,12 +9,13 @@ import pytest
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.store.cache_archive import extract_archive, list_files, write_archive
 from tests.support.real_vllm import needs_vllm
+from tests.support.tiny_edge_reasoner import build_edge_reasoner
 
 pytestmark = [needs_vllm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MADE_FOR = {"test": "cold start"}
 # What vLLM learns of a model's architecture, in a process that imports all of it.
-LEARNED = "vllm/modelinfos/vllm-model_executor-models-qwen3_vl-Qwen3VLForConditionalGeneration.json"
+LEARNED = "vllm/modelinfos/vllm-model_executor-models-cosmos3_edge-Cosmos3EdgeForConditionalGeneration.json"
 Start = Callable[[], VllmEngine]
 
 
@@ -24,14 +25,19 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("machine") / "caches"
 
 
+@pytest.fixture(scope="module")
+def edge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_edge_reasoner(tmp_path_factory.mktemp("models"))
+
+
 @pytest.fixture
-def start(caches: Path, checkpoint_dir: Path) -> Iterator[Start]:
+def start(caches: Path, edge: Path) -> Iterator[Start]:
     """Start a server, answer one job, and stop it."""
     engine = VllmEngine()
 
     def start() -> VllmEngine:
         engine.caches = caches
-        engine.load(checkpoint_dir)
+        engine.load(edge)
         return engine
 
     yield start
@@ -39,13 +45,13 @@ def start(caches: Path, checkpoint_dir: Path) -> Iterator[Start]:
 
 
 @pytest.fixture(scope="module")
-def packed(caches: Path, checkpoint_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packed(caches: Path, edge: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide the compiled code of a first worker, which found a broken file."""
     (caches / LEARNED).parent.mkdir(parents=True)
     (caches / LEARNED).write_bytes(b"\0" * 10)
     engine = VllmEngine()
     engine.caches = caches
-    engine.load(checkpoint_dir)
+    engine.load(edge)
     engine.close()
     target = tmp_path_factory.mktemp("store") / "pack"
     write_archive(caches, MADE_FOR, target)

@@ -70,6 +70,7 @@ def vllm(
     trusting = "--trust-request-mm-kwargs"  # so that a test can ask for the patches that vLLM cuts
     module_patch.setattr(VllmPlan, "command", lambda *arguments: [*command(*arguments), trusting])
     engine = VllmEngine()
+    engine.caches = tmp_path_factory.mktemp("caches")
     engine.load(folder)
     yield engine
     engine.close()
@@ -341,6 +342,12 @@ def test_the_engine_reports_its_startup_logs_and_phases(vllm: VllmEngine, folder
     assert re.search(r"Loading weights took .* seconds", logs)
     assert "Resolved architecture: " + ("Qwen3VL" if "Reason2" in folder.name else "Cosmos3") in logs
     assert " is ready: imports " in vllm.startup_logs[-1]
+
+
+def test_no_other_process_imports_everything_to_inspect_the_model(vllm: VllmEngine) -> None:
+    """vLLM keeps what such a process has found, in `modelinfos`."""
+    assert vllm.caches is not None
+    assert not list(vllm.caches.rglob("modelinfos"))
 
 
 def test_vllm_tells_how_often_it_has_interrupted_answers(vllm: VllmEngine, ask: Ask, picture: Path) -> None:
