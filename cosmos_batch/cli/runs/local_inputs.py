@@ -2,10 +2,10 @@
 
 A folder of this machine has one place in S3, so that the same run started again finds its files there. A file is
 uploaded where S3 has none of its size, or an older one: the rule of `aws s3 sync`, with the time of the last change of
-the file or of its name. S3 tells the time in whole seconds and by its own clock, so an object that seems older is asked
-for the time that was noted when it was uploaded: a file that was uploaded in the second in which it was written has not
-changed. A file whose digest is known has a place of its own, by its content and name: wherever it lies
-on this machine, it is uploaded once, and an earlier answer about it is found again.
+the file or of its name. S3 tells the time in whole seconds, and by its own clock. So each object notes when its file
+was changed, and one that seems a little older than its file is asked for that. A file whose digest is known has a place
+of its own, by its content and name: wherever it lies on this machine, it is uploaded once, and an earlier answer about
+it is found again.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ CONTROL_CHARACTER = "files whose names or folders have a line break or another c
 
 # The key of an object's metadata that has the time of the last change of the file that it was uploaded from.
 CHANGED = "cosmos-batch-changed"
+# S3's clock is behind this machine's by at most this much. A file that seems newer by more has changed.
+_CLOCK_DIFFERENCE = timedelta(minutes=10)
 
 
 class LocalFile(NamedTuple):
@@ -244,7 +246,8 @@ class _Listing:
             self._next = next(self._contents, None)
         if self._next is None or self._name(self._next) != name or self._next["Size"] != file.size:
             return None
-        is_same = self._next["LastModified"] >= file.changed or self._is_noted(file)
+        seems_older_by = file.changed - self._next["LastModified"]
+        is_same = seems_older_by <= timedelta(0) or (seems_older_by <= _CLOCK_DIFFERENCE and self._is_noted(file))
         return str(self._next["ETag"]) if is_same else None
 
     def _is_noted(self, file: LocalFile) -> bool:
