@@ -19,8 +19,10 @@ MODEL = "cosmos"  # the model's name in requests
 WATERMARK = 0.03
 """The share of the room for keys and values that is free when vLLM begins an answer, for the answers that grow.
 
-Where none is free, vLLM interrupts an answer and later encodes its clip again (`benchmarks/reasoner_preemptions.py`).
+Where an answer grows and no room is left, vLLM interrupts another one, and later computes again what the cache has lost
+of its prompt and answer (`benchmarks/reasoner/preemptions.py`).
 """
+_WATERMARK_SINCE = (0, 30)  # the oldest release that was found to have it; 0.19.1 has not
 _MEMORY_SHARE = 0.92  # vLLM's default
 _CONTEXT_SHARE = 0.03  # the share of a GPU's memory that CUDA's context takes in each process
 # Used as a library, vLLM computes up to 16,384 tokens in a step. As a server on a GPU with less memory than an H100 its
@@ -113,7 +115,8 @@ def serve_command(checkpoint: Path, plan: VllmPlan, media_root: Path, folder: Pa
     # A clip that the server gets has exactly the frames that the model is to see, so the server samples none of them.
     command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
     command += ["--max-model-len", str(plan.context), "--max-num-seqs", str(plan.sequences)]
-    command += ["--watermark", str(WATERMARK)]
+    if _release("vllm") >= _WATERMARK_SINCE:
+        command += ["--watermark", str(WATERMARK)]
     command += ["--generation-config", "vllm"]  # each request has its sampling parameters, not the checkpoint
     # vLLM's default backend produced endless whitespace, and xgrammar put control characters into strings.
     command += ["--structured-outputs-config", json.dumps({"backend": "guidance", "disable_any_whitespace": True})]

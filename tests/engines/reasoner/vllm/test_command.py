@@ -148,6 +148,16 @@ def test_a_full_gpu_is_an_error_before_the_start(
     assert "nvidia-smi" in raised.value.error.remedy
 
 
+@pytest.mark.parametrize(("release", "has_it"), [("0.19.1", False), ("0.30.0", True), ("0.32.0+cpu", True)])
+def test_room_for_answers_that_grow_is_kept_where_the_release_can(
+    release: str, has_it: bool, checkpoint_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image for older drivers has vLLM 0.19.1, which does not start with an option that it does not know."""
+    monkeypatch.setattr(vllm_command, "version", lambda _: release)
+    command = vllm_command.serve_command(checkpoint_dir, vllm_command.VllmPlan(1, 1, 1), tmp_path, tmp_path)
+    assert ("--watermark" in command) is has_it
+
+
 @pytest.mark.parametrize(
     ("release", "theirs"),
     [
