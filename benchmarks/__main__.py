@@ -7,20 +7,14 @@ import argparse
 import sys
 from importlib.util import find_spec
 
-from benchmarks import (
-    console,
-    decoding,
-    deployment,
-    encoding,
-    headlines,
-    imports,
-    latency,
-    page,
-    reasoner,
-    reasoner_figures,
-    reasoner_preemptions,
-    throughput,
-)
+from benchmarks import headlines, page
+from benchmarks.app import deployment, imports, latency, throughput
+from benchmarks.console import chromium as console
+from benchmarks.generator import encoding
+from benchmarks.reasoner import comparison as reasoner
+from benchmarks.reasoner import decoding
+from benchmarks.reasoner import figures as reasoner_figures
+from benchmarks.reasoner import preemptions as reasoner_preemptions
 from benchmarks.results import measured
 
 MEASURES = {

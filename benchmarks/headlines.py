@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
-from benchmarks import generator_modes_page, generator_page, reasoner_gpu_page, runs_cost
+from benchmarks.generator import accelerations_page as generator_page
+from benchmarks.generator import modes_page as generator_modes_page
+from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import kept
-from benchmarks.runs_page import KILLS
-from benchmarks.runs_simulation_results import RESULTS
+from benchmarks.runs import cost as runs_cost
+from benchmarks.runs.page import KILLS
+from benchmarks.runs.simulation_results import RESULTS
 
 README = Path(__file__).parent.parent / "README.md"
 WORKERS = 80  # of the simulated run that is shown

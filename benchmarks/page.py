@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
-from benchmarks import generator_modes_page, generator_page, reasoner_cpu_page, reasoner_gpu_page, runs_page
+from benchmarks.generator import accelerations_page as generator_page
+from benchmarks.generator import modes_page as generator_modes_page
+from benchmarks.reasoner import cpu_page as reasoner_cpu_page
+from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import kept
-from benchmarks.runs_page import table
+from benchmarks.runs import page as runs_page
+from benchmarks.runs.page import table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
@@ -20,46 +24,47 @@ results. The raw numbers are in [`benchmarks/results/`](../benchmarks/results).
 
 {table(kept("foundation"))}
 
-[`latency.py`](../benchmarks/latency.py) uploads a file to the local cloud. Its moto server, Lambdas and worker share
-the cores of the machine with the benchmark. [`throughput.py`](../benchmarks/throughput.py) runs one worker with
-stand-ins for the engine and for AWS, which answer at once, so that only the worker is measured.
-[`imports.py`](../benchmarks/imports.py) starts a fresh interpreter for each import. The functions import boto3 at their
-first call, which adds about a quarter of a second to that call.
+[`latency.py`](../benchmarks/app/latency.py) uploads a file to the local cloud. Its moto server, Lambdas and worker
+share the cores of the machine with the benchmark. [`throughput.py`](../benchmarks/app/throughput.py) runs one worker
+with stand-ins for the engine and for AWS, which answer at once, so that only the worker is measured.
+[`imports.py`](../benchmarks/app/imports.py) starts a fresh interpreter for each import. The functions import boto3 at
+their first call, which adds about a quarter of a second to that call.
 
 ## Sampling a camera's clip
 
 {table(kept("decoding"))}
 
-[`decoding.py`](../benchmarks/decoding.py) samples ten seconds of video at 30 frames a second, 4 frames of each second,
-as the reasoner's engines do. H.264 says of each frame whether another one refers to it; frames to which none does, and
-which are not sampled, are not decoded. The sampled frames are the same to the last bit. How many such frames a video
-has depends on its encoder and on what moves in it: with `medium`, x264 makes hardly any of this scene, and a video
-without B-frames has none.
+[`decoding.py`](../benchmarks/reasoner/decoding.py) samples ten seconds of video at 30 frames a second, 4 frames of each
+second, as the reasoner's engines do. H.264 says of each frame whether another one refers to it; frames to which none
+does, and which are not sampled, are not decoded. The sampled frames are the same to the last bit. How many such frames
+a video has depends on its encoder and on what moves in it: with `medium`, x264 makes hardly any of this scene, and a
+video without B-frames has none.
 
 ## Writing a generated video
 
 {table(kept("encoding"))}
 
-[`encoding.py`](../benchmarks/encoding.py) writes a drawn clip, of smooth pictures that move, with a little grain. The
-decibels are the peak signal-to-noise ratio of brightness and colors, so more is better. `medium` at CRF 17 made the
-files until commit f7aa754f.
+[`encoding.py`](../benchmarks/generator/encoding.py) writes a drawn clip, of smooth pictures that move, with a little
+grain. The decibels are the peak signal-to-noise ratio of brightness and colors, so more is better. `medium` at CRF 17
+made the files until commit f7aa754f.
 
 ## Deploying
 
 {table(kept("deployment"))}
 
-[`deployment.py`](../benchmarks/deployment.py) deploys `examples/everything.json` to the local cloud, with its image
+[`deployment.py`](../benchmarks/app/deployment.py) deploys `examples/everything.json` to the local cloud, with its image
 builds. On AWS, the stacks, the builds and EC2 take minutes; these figures do not include that.
 
 ## The console
 
 {table(kept("console"))}
 
-[`console.py`](../benchmarks/console.py) types `cosmos-batch view`, and opens the page in Chromium without a window
-or a GPU: Chromium draws on the same cores on which the server reads the documents. Each has about a hundred words, and
-twenty clips are what they are about. A search is timed in the page, from its request to its rows; the line below is
-from the key to the screen. Tasks are those of the page's main thread in a trace, while a wheel turns down the list and
-while the list jumps to places all over it. The large video is a sparse file; what the server reads includes the page.
+[`chromium.py`](../benchmarks/console/chromium.py) types `cosmos-batch view`, and opens the page in Chromium without a
+window or a GPU: Chromium draws on the same cores on which the server reads the documents. Each has about a hundred
+words, and twenty clips are what they are about. A search is timed in the page, from its request to its rows; the line
+below is from the key to the screen. Tasks are those of the page's main thread in a trace, while a wheel turns down the
+list and while the list jumps to places all over it. The large video is a sparse file; what the server reads includes
+the page.
 
 {runs_page.text()}
 {reasoner_gpu_page.text()}{reasoner_cpu_page.text()}

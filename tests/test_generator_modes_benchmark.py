@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.generator_jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
-from benchmarks.generator_modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, main, more_options, parse
+from benchmarks.generator.jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator.modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, main, more_options, parse
 from cosmos_batch.contract.generation.serving import ParallelPlan
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan
 

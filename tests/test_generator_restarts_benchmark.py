@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.generator_jobs import TINY
-from benchmarks.generator_restarts import Restarts
+from benchmarks.generator.jobs import TINY
+from benchmarks.generator.restarts import Restarts
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from tests.support.torchrun_generators import checkpoint_in, loaded
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_sampling
+from benchmarks.reasoner import gpu_decoding as gpu_sampling
 from cosmos_batch.media import frame_sampling, gpu_decoding
 from tests.support import media_files
 

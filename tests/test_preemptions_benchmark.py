@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.reasoner_preemptions import BLOCK, Clips, schedule
+from benchmarks.reasoner.preemptions import BLOCK, Clips, schedule
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from tests.support.real_vllm import needs_vllm
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mixed_clips import HEIGHT, WIDTH, write_mixed_clips
 from benchmarks.results import kept
-from benchmarks.runs_cost import GOAL_DOLLARS, per_million, price_of, priced_units, run_rows, single_rows
-from benchmarks.runs_deployment import RunTables
-from benchmarks.runs_simulation import RunOutcome, RunSimulation
-from benchmarks.runs_simulation_plan import compare, pace_of_another_run
-from benchmarks.runs_simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, UNITS_PER_FED_ITEM, peaks
-from benchmarks.runs_simulation_times import VARIED, SimulatedTimes
+from benchmarks.runs.cost import GOAL_DOLLARS, per_million, price_of, priced_units, run_rows, single_rows
+from benchmarks.runs.deployment import RunTables
+from benchmarks.runs.mixed_clips import HEIGHT, WIDTH, write_mixed_clips
+from benchmarks.runs.simulation import RunOutcome, RunSimulation
+from benchmarks.runs.simulation_plan import compare, pace_of_another_run
+from benchmarks.runs.simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, UNITS_PER_FED_ITEM, peaks
+from benchmarks.runs.simulation_times import VARIED, SimulatedTimes
 from cosmos_batch.catalogue.prices import PRICES
 from cosmos_batch.media.headers import read_header
 from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM, orchestration_dollars

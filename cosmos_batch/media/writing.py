@@ -21,11 +21,12 @@ from cosmos_batch.media.errors import unusable_output
 from cosmos_batch.media.sound import RATE, Sound, piece, stereo
 
 _THREADS = 8
-# x264's documentation calls a CRF of 17 or 18 visually lossless, which holds for its preset `medium`. `veryfast` takes
-# less than half as long, and whoever waits for a short video waits for x264. At a CRF of 15 it is also nearer to the
-# frames than `medium` at 17, in a file that is a third larger (`benchmarks/encoding.py`).
+# FFmpeg's guide to H.264 calls a CRF of 17 or 18 visually lossless, or nearly so. At 15, x264's preset `veryfast` is
+# nearer to the frames of a drawn clip than `medium` at 17, in a file that is a third larger and takes less than half of
+# the CPU time (`benchmarks/generator/encoding.py`): whoever waits for a short video waits for x264.
 # With its macroblock tree, x264 165 is not repeatable: beside twice as many busy processes as cores, one in ten files
-# of five frames of 320x240 differed, and half of those of 30 frames. Without it none of 250 did, with any threads.
+# of five frames of 320x240 differed, and half of those of 30 frames. Without it none of 250 did with `medium`, with any
+# number of threads, and none of 450 with `veryfast`.
 QUALITY = {"crf": "15", "preset": "veryfast", "mbtree": "0"}
 _LOSSLESS = {"qp": "0", "preset": "veryfast"}
 # These flags give the same pixels on every processor; libswscale's fast paths round differently on each.

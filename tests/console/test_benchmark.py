@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.console import CODE_BYTES, PAGE_MIB, ROWS, SEEK_BYTES, SERVER_MIB, measure
-from benchmarks.console_browser import typed_ms
+from benchmarks.console.browser import typed_ms
+from benchmarks.console.chromium import CODE_BYTES, PAGE_MIB, ROWS, SEEK_BYTES, SERVER_MIB, measure
 from tests.support.browser import chromium, needs_chromium
 from tests.support.large_video import SECONDS
 

@@ -1,6 +1,6 @@
 """Compute what AWS's services around the GPUs cost for the items of a run, by how often each is called.
 
-The counts are those of `benchmarks/runs_items.py`: a run of 1,000 items on the local cloud (docs/benchmarks.md).
+The counts are those of `benchmarks/runs/items.py`: a run of 1,000 items on the local cloud (docs/benchmarks.md).
 """
 
 from cosmos_batch.catalogue.prices import PRICES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.runs_plan import measure
+from benchmarks.runs.plan import measure
 
 
 def test_a_plan_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

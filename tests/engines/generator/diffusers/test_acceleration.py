@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.generator import PLAIN
+from benchmarks.generator.accelerations import PLAIN
 from cosmos_batch.engines.compile_cache import cache_variables
 from cosmos_batch.engines.generator.diffusers import acceleration
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.true_generator import NANO_VAE
+from benchmarks.generator.true_generator import NANO_VAE
 from cosmos_batch.engines.library_imports import import_diffusers
 
 SMALL = {**NANO_VAE, "base_dim": 16, "decoder_base_dim": 16, "dim_mult": [1, 2, 4, 4]}

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import httpx2
 import pytest
 
-from benchmarks.reasoner_gpu import interruptions
+from benchmarks.reasoner.gpu import interruptions
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT

@@ -1,0 +1,169 @@
+"""Write the section of `docs/benchmarks.md` about vLLM-Omni on a GPU, as it ships and in its lossy modes."""
+
+import json
+import statistics
+from typing import Any
+
+from benchmarks import kernels_page
+from benchmarks.paragraphs import filled
+from benchmarks.results import FOLDER
+
+RESULT = FOLDER / "generator-modes-nano.json"
+EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
+EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
+LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
+PAUSE = 0.3  # goal, in seconds between two jobs
+
+# NVIDIA's seconds of generation alone on one H100 for 256p, 480p and 720p, without a file's encoding
+# (NVIDIA/cosmos, inference_benchmarks/cosmos3-nano*-generator.md, November 2026).
+NVIDIA = {
+    "vLLM-Omni, 16-bit": ("6.97", "58.17", "202.29"),
+    "NIM, FP8": ("5.35", "46.08", "173.20"),
+    "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
+}
+_JOBS = "t2v:320x192,t2v:832x480,t2v:1280x720,t2i:832x480,i2v:320x192,sound:320x192"
+HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
+|---|---|---|---|---|---|"""
+_KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
+_NAMES = {
+    "plain": "as it ships",
+    "seaCache": "`seaCache`",
+    "fp8": "FP8",
+    "both": "FP8 and `seaCache`",
+    "tp2": "tp 2",
+    "cfg2": "cfg 2",
+    "cfg2Hsdp": "cfg 2 with HSDP",
+}
+
+
+def text() -> str:
+    """Return the section."""
+    results, earlier = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER))
+    published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
+    return f"""## The generator on a GPU
+
+{_about(results)}
+
+{HEAD}
+{rows(results)}
+
+- The encoding is that of a drawn clip of the same size, because random weights make noise. That of an image is its own.
+- A job of the same kind and size was made before each video from text of 320x192 and 832x480. The other rows are of
+  the first job of their kind. Peaks include what the server keeps of the jobs before.
+{_parts(results)}
+
+Measured {earlier["day"]} on {earlier["machine"]}, with the same versions and jobs. The encoding is that of noise, so a
+whole job is at most as long as here:
+
+{HEAD}
+{rows(earlier)}
+
+- How many steps `seaCache` skips depends on the video. With random weights these are the steps that noise lets it skip:
+  its times here say nothing of a real video, and count for no goal.
+- For comparison, NVIDIA's seconds of generation alone, on one H100:
+
+| | 256p | 480p | 720p |
+|---|---|---|---|
+{published}
+
+| goal | measured | |
+|---|---|---|
+{_goals(results)}
+
+{kernels_page.generator()}
+
+Cosmos Framework was never run on a GPU. Its lock takes flash-attn, natten and Transformer Engine from
+https://nvidia-cosmos.github.io/cosmos-dependencies and torch 2.10 for CUDA 13 from https://download.pytorch.org, and
+neither could be reached where these measurements were made. PhyAI, at the commit of its image and with what its lock
+installs except NVIDIA's packages, loaded Nano's shape on an H200 on 2026-11-24 and on an H100 on 2026-11-27. Its first
+video ended the process, on the H100 because FlashInfer needs `nvidia-cudnn-frontend`, which the lock has and the
+machine had not (`RuntimeError: cuDNN is not available`).
+
+Not measured with these versions: {_unmeasured(results)}. The last command needs two GPUs. Each command writes a file
+of its own:
+
+```
+python -m benchmarks.generator.modes --shape nano --modes plain,fp8 --jobs {_JOBS} --pauses 4 --work FOLDER --into FILE
+python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
+python -m benchmarks.generator.modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
+```
+
+"""
+
+
+def _job(results: dict[str, Any], mode: str, size: str) -> tuple[float, float] | None:
+    """Return the seconds of generating a video from text, and of encoding it; None if they were not measured."""
+    job = results["modes"].get(mode, {}).get("kinds", {}).get("t2v", {}).get(size)
+    return None if job is None else _seconds(results, "t2v", size, job)
+
+
+def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any]) -> tuple[float, float]:
+    """Return the seconds of generation and of encoding: of a drawn clip if one was encoded, and of an image its own."""
+    own = job["seconds"]["write"]
+    return job["seconds"]["generate"], own if kind == "t2i" else results["encodingSeconds"].get(size, own)
+
+
+def _about(results: dict[str, Any]) -> str:
+    return filled(
+        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
+        "lock of the image has them: random weights in Cosmos3-Nano's true shape, "
+        f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
+        "our engine.",
+    )
+
+
+def _parts(results: dict[str, Any]) -> str:
+    """Return where the time of the smallest video goes, by the steps that were watched between two jobs."""
+    plain = results["modes"]["plain"]
+    if not plain.get("secondsOfAStep"):
+        return ""
+    (size, job), steps = next(iter(plain["kinds"]["t2v"].items())), results["steps"]
+    step, whole = statistics.median(plain["secondsOfAStep"]), job["seconds"]["generate"]
+    before = max(0.0, job["seconds"]["firstStep"] - step)
+    return filled(
+        f"- Of the {whole:.2f} s of a {size} video, {steps * step:.2f} s are its {steps} steps. {before:.2f} s pass "
+        f"before them, and {whole - before - steps * step:.2f} s after them, with the decoding: the next job in the "
+        "queue waits for it. The frames are copied from the GPU as floats: vLLM-Omni 0.30.0 makes bytes of them there "
+        "for Wan 2.2 alone (`--video-output-transport`).",
+        subsequent_indent="  ",
+    )
+
+
+def rows(results: dict[str, Any]) -> str:
+    """Return the table's rows: one for each job."""
+    lines = []
+    for mode, measured in results["modes"].items():
+        for kind, jobs in measured["kinds"].items():
+            for size, job in jobs.items():
+                generation, encoding = _seconds(results, kind, size, job)
+                peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
+                lines.append(
+                    f"| `{kind}`, {size}, {_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
+                    f"{generation + encoding:.2f} s | {peak} | {measured['loadedSeconds']:.0f} s |"
+                )
+    return "\n".join(lines)
+
+
+def _goals(results: dict[str, Any]) -> str:
+    rows = []
+    for size, goal in EXACT.items():
+        job = _job(results, "plain", size)
+        rows.append(goal_row(f"{size}, exact, generation and encoding: at most {goal:g} s", job and sum(job), goal))
+    for size, goal in LOSSY.items():
+        job = _job(results, "fp8", size)
+        rows.append(goal_row(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
+    pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
+    rows.append(goal_row(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
+    return "\n".join(rows)
+
+
+def _unmeasured(results: dict[str, Any]) -> str:
+    measured = {kind for mode in results["modes"].values() for kind in mode["kinds"]}
+    return ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), "two GPUs"])
+
+
+def goal_row(name: str, seconds: float | None, goal: float) -> str:
+    """Return the row of a table that says whether a measured time, None if there is none, reaches its goal."""
+    if seconds is None:
+        return f"| {name} | not measured | **not met** |"
+    return f"| {name} | {seconds:.2f} s | {'met' if seconds <= goal else '**not met**'} |"

@@ -1,0 +1,176 @@
+"""Benchmark of the reasoner: a process per clip, raw vLLM, our worker; same clips, frames, sampling, answer lengths.
+
+    python -m benchmarks.reasoner.comparison [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
+
+Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.child_output import last_json_object
+from benchmarks.machine import machine
+from benchmarks.reasoner import start as reasoner_start
+from benchmarks.reasoner import true_shapes
+from benchmarks.reasoner import worker as reasoner_worker
+from benchmarks.reasoner.clips import ReasonerWorkload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.results import FOLDER
+from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.checkpoints import context_length
+from cosmos_batch.engines.gpus import gpus_here
+from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
+from cosmos_batch.engines.reasoner.vllm.command import chat_template, serve_environment
+from cosmos_batch.planning.questions import ANSWERING
+
+TINY = ReasonerWorkload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
+LEVELS = (1, 64, 128, 256)
+STEPS = ("start", "raw", "process", "worker")
+PROCESSES = 3
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.comparison", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="tiny")
+    parser.add_argument("--steps", help=f"some of {','.join(STEPS)}; others stay as they were found before")
+    parser.add_argument("--into", type=Path, help="benchmarks/results/reasoner-SHAPE.json by default")
+    parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
+    parser.add_argument("--passes", type=int)
+    parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
+    workload = (
+        TINY if options.shape == "tiny" else ReasonerWorkload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+    )
+    if options.passes is not None:
+        workload = replace(workload, passes=options.passes)
+    if options.levels is not None:
+        workload = replace(workload, levels=tuple(int(level) for level in options.levels.split(",") if level))
+    into = options.into or FOLDER / f"reasoner-{options.shape}.json"
+    results = json.loads(into.read_text(encoding="utf-8")) if options.steps and into.exists() else {}
+    with tempfile.TemporaryDirectory() as temporary:
+        steps = options.steps.split(",") if options.steps else STEPS
+        measure(workload, steps, options.work or Path(temporary), into, results)
+
+
+def measure_tiny() -> None:
+    """Measure a few clips on any machine. The start is left out, because it would empty the machine's page cache."""
+    with tempfile.TemporaryDirectory() as work:
+        measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
+
+
+def measure(workload: ReasonerWorkload, steps: Sequence[str], work: Path, into: Path, results: dict[str, Any]) -> None:
+    """Run the steps in their order, and add their results to `found`."""
+    build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
+    model = build(work / "models")
+    clips = make_clips(work / f"clips-{workload.scale}", workload.clips, workload.scale)
+    # The server may read below the folder for temporary files only; see `VllmEngine`.
+    scratch = work / "scratch"
+    scratch.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    results |= {
+        "machine": machine(),
+        "vllm": version("vllm"),
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+        "workload": asdict(workload),
+    }
+    for step in STEPS:
+        if step not in steps:
+            continue
+        began = time.monotonic()
+        if step == "start":
+            results[step] = reasoner_start.measure(model, scratch)
+        elif step == "worker":
+            results[step] = reasoner_worker.measure(model, clips, workload)
+        else:
+            results[step] = _raw(step, model, clips, workload, scratch)
+        print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    tempfile.tempdir = None
+
+
+def _raw(step: str, model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> Any:
+    """Run raw vLLM. Step `raw`: all clips in one process, a warm-up and then passes; otherwise one clip per process."""
+    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
+        folder = Path(temporary)
+        if step == "raw":
+            passes = [f"Pass {number}. " for number in range(workload.passes)]
+            warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
+            raw = _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
+            warmed, *counted = raw["passes"]
+            return {**raw, "warmUp": warmed, "passes": counted}
+        alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
+        return [_ask_raw(model, one, workload, folder) for one in alone]
+
+
+def _questions(
+    model: Path, clips: list[Path], workload: ReasonerWorkload, folder: Path, prefixes: list[str]
+) -> list[list[dict[str, str]]]:
+    """Return the system prompt, the prompt and the path of the frames for each clip of each pass."""
+    reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
+    jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
+    frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
+    return [
+        [
+            {"system": f"{words}{job.system_prompt}", "prompt": str(job.prompt), "frames": path}
+            for job, path in zip(jobs, frames, strict=True)
+        ]
+        for words in prefixes
+    ]
+
+
+def _ask_raw(
+    model: Path, passes: list[list[dict[str, str]]], workload: ReasonerWorkload, folder: Path
+) -> dict[str, Any]:
+    request = {
+        "model": str(model),
+        "template": chat_template(model),
+        "engine": _engine(model),
+        "sampling": {**asdict(ANSWERING), "max_tokens": workload.tokens},
+        "passes": passes,
+    }
+    path = folder / "asked.json"
+    path.write_text(json.dumps(request), encoding="utf-8")
+    began = time.monotonic()
+    command = [sys.executable, "-m", "benchmarks.reasoner.raw", str(path)]
+    environment = {
+        **os.environ,
+        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
+    }
+    printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {"process": time.monotonic() - began, **last_json_object(printed)}
+
+
+def _engine(model: Path) -> dict[str, Any]:
+    """Return the options of the worker's server by vLLM's names, but for its batch of tokens and its threads for media.
+
+    Those are vLLM's defaults, as in a script.
+    """
+    engine: dict[str, Any] = {
+        "max_model_len": context_length(model, REASONER_CONTEXT),
+        "generation_config": "vllm",
+        "mm_processor_cache_gb": 0,
+    }
+    if gpus_here():
+        return {**engine, "max_num_seqs": 256}
+    return {**engine, "max_num_seqs": 8, "enforce_eager": True, "kv_cache_memory_bytes": 64 << 20, "dtype": "float32"}
+
+
+if __name__ == "__main__":
+    main()

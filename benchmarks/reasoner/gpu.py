@@ -1,0 +1,341 @@
+"""Benchmark of the reasoner's media path on a GPU: ready patches against vLLM's own processor, in one server.
+
+    python -m benchmarks.reasoner.gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
+        [--large 48] [--lossy fp8,fp8Cache] [--profile] [--kernels 128] [-- --max-num-seqs 128]
+
+`--large` measures clips of 1920 x 1080, decoded by the CPU and by the GPU, and compares their frames. `--profile`
+samples the Python stacks of the server. `--kernels` has PyTorch's profiler record what the GPU does for so many clips,
+after all that is timed. What stands after `--` is added to the options of `vllm serve`. Results are written after each
+step. A second session of the same name and folder starts with the compiled code of the first. The answers of a session
+with another name are compared with those of `bf16` in the same file.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks.app.instant_aws import InstantAws
+from benchmarks.app.resident_worker import drained, serving
+from benchmarks.gpu_usage import GpuUsage
+from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
+from benchmarks.machine import machine
+from benchmarks.processes import children
+from benchmarks.reasoner import true_shapes
+from benchmarks.reasoner import worker as reasoner_worker
+from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
+from benchmarks.reasoner.gpu_decoding import COMPARED, FEW_CORES, same_frames
+from benchmarks.reasoner.large_clips import make_large_clips
+from cosmos_batch.catalogue.generation import LossyMode
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.reasoner import chat_request
+from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
+from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
+from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
+from cosmos_batch.media.gpu_decoding import device_of_this_process
+
+_PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
+_TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
+_COMPARED = 16  # clips whose answers are compared
+_ON_GPU: LossyMode = "gpuDecode"
+_TRACE_SECONDS = 300  # writing a trace takes a minute
+_PRINTED = 500  # characters: greedy answers are long
+_EXACT = "bf16"  # the session in the same file with which the answers of another one are compared
+
+
+class ReasonerSession:
+    """A worker with a resident model, whose passes are measured one after the other."""
+
+    def __init__(self, into: Path, name: str, workload: ReasonerWorkload, results: dict[str, Any]) -> None:
+        self._into = into
+        self._results = results
+        self._found: dict[str, Any] = results.setdefault(name, {})
+        self._workload = workload
+        self._plain = False
+        self._engine: Any = None
+
+    def keep(self, step: str, found: Any) -> None:
+        """Add a step's result, print its beginning, and write all results."""
+        self._found[step] = found
+        self._into.write_text(json.dumps(self._results, indent=1) + "\n", encoding="utf-8")
+        print(step, json.dumps(found)[:_PRINTED], file=sys.stderr, flush=True)
+
+    async def run(self, engine: Any, model: Path, clips: list[Path], large: list[Path], options: Any) -> None:
+        """Load the model and measure all passes."""
+        self._engine = engine
+        files = {clip.name: clip.read_bytes() for clip in [*clips, *large]}
+        kept_caches = any(engine.caches.iterdir())
+        aws = InstantAws([], files, reasoner_worker.SECONDS_PER_CALL)
+        began = time.monotonic()
+        async with serving(engine, model, aws):
+            loaded = time.monotonic() - began
+            print(*engine.startup_logs, sep="\n", file=sys.stderr, flush=True)
+            step = "load" if kept_caches else "loadWithoutCaches"
+            self.keep(step, {"seconds": loaded, "phases": engine.startup_seconds})
+            await self._pass(aws, clips[: self._workload.warm_up], "Warm-up. ")
+            if options.compare:
+                self.keep("answers", await compared(engine, clips[:_COMPARED], self._workload))
+                self.keep_agreement()
+            if options.plain:
+                with self._as_plain():
+                    await self._pass(aws, clips[: self._workload.warm_up], "Warm-up, plain. ")
+                    self.keep("plain", await self._pass(aws, clips, "Plain. "))
+            for number in range(options.passes):
+                self.keep(f"ready {number}", await self._pass(aws, clips, f"Ready {number}. "))
+            if options.steady:
+                rounds = -(-options.steady // len(clips))
+                self.keep("steady", await self._pass(aws, (clips * rounds)[: options.steady], "Steady. "))
+            if large:
+                await self._measure_large(engine, aws, large)
+            if options.profile:
+                with profiled(self._into.parent):
+                    self.keep("profiled", await self._pass(aws, clips, "Profiled. "))
+            if options.kernels:
+                await self._record_kernels(engine, aws, clips[: options.kernels], options.work)
+
+    def keep_agreement(self) -> None:
+        """Compare the answers with those of the exact session, if the same file has them."""
+        exact = self._results.get(_EXACT, {})
+        greedy = [one.get("answers", {}).get("greedy") for one in (self._found, exact)]
+        if self._found is not exact and all(greedy):
+            self.keep("agreement", agreement(*greedy))
+
+    async def _measure_large(self, engine: Any, aws: InstantAws, large: list[Path]) -> None:
+        """Measure large clips with all cores, decoded by the CPU and, where there is one, by the GPU; then with few."""
+        cores, exact = os.sched_getaffinity(0), engine.lossy
+        await self._pass(aws, large[:8], "Large, warm-up. ")
+        decoders = {"CPU": exact}
+        if device_of_this_process() is not None:
+            self.keep("1080p, same frames", same_frames(large[:COMPARED]))
+            decoders["GPU"] = (*exact, _ON_GPU)
+        for decoder, engine.lossy in decoders.items():
+            self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
+        with on_cores(set(sorted(cores)[:FEW_CORES])):
+            self.keep(f"1080p, {FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
+        engine.lossy = exact
+
+    async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
+        """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""
+        async with engine._served._server.address.async_client() as connection:
+            (await connection.post("/start_profile")).raise_for_status()
+            recorded = await self._pass(aws, clips, "Kernels. ")
+            (await connection.post("/stop_profile", timeout=_TRACE_SECONDS)).raise_for_status()
+        found = kernel_seconds(newest_trace(traces_in(work), "*rank*.pt.trace.json"))
+        self.keep("kernels", {"clips": len(clips), "seconds": recorded["seconds"], **found})
+
+    async def _pass(self, aws: InstantAws, clips: list[Path], prefix: str) -> dict[str, Any]:
+        """Send all clips at once; return the rate, the tokens and the seconds of each phase."""
+        done, reported = aws.deleted, len(aws.reported)
+        jobs = [
+            make_job(number, clip, self._workload, f"{prefix}{number // 256} ") for number, clip in enumerate(clips)
+        ]
+        before = await interruptions(self._engine)
+        with GpuUsage() as usage:
+            began = time.monotonic()
+            aws.send(jobs)
+            await drained(aws, done + len(jobs))
+            seconds = time.monotonic() - began
+        results = aws.reported[reported:]
+        return {
+            "clips": len(clips),
+            "seconds": seconds,
+            "perSecond": len(clips) / seconds,
+            "gpu": usage.summary(),
+            "gpuSteady": usage.summary(0.7),
+            "interruptions": await interruptions(self._engine) - before,
+            "promptTokens": sum(one["usage"]["promptTokens"] for one in results) / len(results),
+            "tokens": sum(one["usage"]["completionTokens"] for one in results) / len(results),
+            "phases": reasoner_worker._medians([one["timings"] for one in results]),
+        }
+
+    @contextmanager
+    def _as_plain(self) -> Iterator[None]:
+        self._plain = True
+        yield
+        self._plain = False
+
+    def forced(self, prepare: Any, *arguments: Any, **options: Any) -> Any:
+        """Prepare a request as the worker does, but with an answer that ends only at its limit of tokens."""
+        request = prepare(*arguments, **options)
+        request.body["ignore_eos"] = True
+        if self._plain:
+            make_plain(request.body)
+        return request
+
+
+def make_plain(body: dict[str, Any]) -> None:
+    """Change a request so that vLLM itself cuts its clips into patches and hashes them, without our processor."""
+    body["media_io_kwargs"] = _PLAIN
+    for part in body["messages"][1]["content"]:
+        part.pop("uuid", None)
+
+
+async def interruptions(engine: Any) -> int:
+    """Return how often the engine's vLLM has interrupted an answer since its start, to make room for others."""
+    async with engine._served._server.address.async_client() as connection:
+        metrics = (await connection.get("/metrics")).raise_for_status().text.splitlines()
+    [line] = [line for line in metrics if line.startswith("vllm:num_preemptions_total{")]
+    return int(float(line.rpartition(" ")[2]))
+
+
+async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
+    """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ.
+
+    `greedy` are the answers with ready patches, from which `agreement` of another session follows.
+    """
+    texts: dict[bool, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for plain in (False, True):
+            texts[plain] = []
+            for number, clip in enumerate(clips):
+                job = make_job(number, clip, workload, "Compared. ")
+                request = chat_request.prepare_request(
+                    engine._checkpoint, job, [_linked(clip, Path(folder) / f"{plain}{number}.mp4")], lambda: None
+                )
+                if plain:
+                    make_plain(request.body)
+                asked = {"temperature": 0.0, "logprobs": True, "max_tokens": 32, "ignore_eos": True}
+                async with engine._served._server.address.async_client() as connection:
+                    body = {"model": MODEL, **request.body, **asked}
+                    response = await connection.post("/v1/chat/completions", json=body)
+                if response.is_error:
+                    return {"error": response.text}
+                tokens = response.json()["choices"][0]["logprobs"]["content"]
+                texts[plain].append([(token["token"], token["logprob"]) for token in tokens])
+    return {**agreement(texts[False], texts[True]), "greedy": texts[False]}
+
+
+def agreement(answers: list[Any], others: list[Any]) -> dict[str, Any]:
+    """Return how far two sets of greedy answers agree; each is a list of tokens with their log-probabilities.
+
+    Log-probabilities are compared of the first tokens alone: only these were chosen after the same text in any case.
+    """
+    pairs = list(zip(answers, others, strict=True))
+    first = [abs(one[0][1] - other[0][1]) for one, other in pairs if one[0][0] == other[0][0]]
+    alike = [_same_tokens(one, other) for one, other in pairs]
+    return {
+        "compared": len(pairs),
+        "sameAnswers": sum(count == len(one) for count, (one, _) in zip(alike, pairs, strict=True)),
+        "sameTokens": sum(alike) / len(alike),
+        "sameFirstToken": len(first),
+        "largestDifference": max(first, default=None),
+    }
+
+
+def _same_tokens(answer: list[Any], other: list[Any]) -> int:
+    """Return how many tokens two answers have in common before the first that differs."""
+    tokens = zip(answer, other, strict=True)
+    return next((place for place, (one, two) in enumerate(tokens) if one[0] != two[0]), len(answer))
+
+
+def traces_in(work: Path) -> Path:
+    """Return the folder of the traces of PyTorch's profiler."""
+    return work / "traces"
+
+
+def _linked(clip: Path, at: Path) -> Path:
+    at.symlink_to(clip)
+    return at
+
+
+@contextmanager
+def on_cores(cores: set[int]) -> Iterator[None]:
+    """Restrict this process, its children and all their threads to some cores while the context lasts."""
+    before = os.sched_getaffinity(0)
+    _move(cores)
+    try:
+        yield
+    finally:
+        _move(before)
+
+
+def _move(cores: set[int]) -> None:
+    for process in (os.getpid(), *children(os.getpid())):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+@contextmanager
+def profiled(folder: Path) -> Iterator[None]:
+    """Sample the Python stacks of the server's processes with py-spy, where that is installed."""
+    record = ["py-spy", "record", "--duration", "12", "--rate", "50", "--threads", "--nonblocking", "--format", "raw"]
+    samplers = [
+        subprocess.Popen([*record, "--pid", str(process), "--output", str(folder / f"profile-{number}.txt")])
+        for number, process in enumerate(children(os.getpid()))
+        if b"python" in (command := Path(f"/proc/{process}/cmdline").read_bytes()) or b"VLLM" in command
+    ]
+    yield
+    for sampler in samplers:
+        sampler.wait()
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
+    device_of_this_process()  # before PyTorch starts CUDA, with flags that FFmpeg does not take
+    tiny = options.shape == "tiny"
+    scale, warm_up = (1, 8) if tiny else (2, 64)
+    workload = ReasonerWorkload(options.shape, options.clips, options.tokens, (), scale, warm_up)
+    model = build_random_checkpoint(options.work) if tiny else true_shapes.build(options.shape, options.work)
+    clips = make_clips(options.work / f"clips-{scale}", options.clips, scale)
+    large = make_large_clips(options.work / "clips-large", options.large)
+    scratch, caches = (options.work / name for name in ("scratch", f"caches-{options.name}"))
+    scratch.mkdir(exist_ok=True)
+    caches.mkdir(exist_ok=True)
+    # The server may read below the folder for temporary files only.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
+    results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
+    results["day"] = f"{datetime.now(UTC):%Y-%m-%d}"
+    session = ReasonerSession(options.into, options.name, workload, results)
+    session.keep("options", [*options.lossy, *options.for_server])
+    engine: Any = VllmEngine()
+    engine.caches, engine.lossy = caches, options.lossy
+    profiler = profiler_options(traces_in(options.work)) if options.kernels else []
+    with _changed_requests_and_servers(session, [*options.for_server, *profiler]):
+        asyncio.run(session.run(engine, model, clips, large, options))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line; `for_server` are those behind `--`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.gpu", description=__doc__)
+    parser.add_argument("--shape", choices=("tiny", "2b", "8b", "32b"), default="2b")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--into", type=Path, required=True)
+    parser.add_argument("--name", default="bf16")
+    for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0), ("kernels", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
+    for name in ("plain", "compare", "profile"):
+        parser.add_argument(f"--{name}", action="store_true")
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    options.for_server = list(arguments[split + 1 :])
+    return options
+
+
+@contextmanager
+def _changed_requests_and_servers(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
+    """While the context lasts, start servers with more options, and let each answer end only at its limit of tokens."""
+    command, prepare = VllmPlan.command, chat_request.prepare_request
+    with (
+        mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *for_server]),
+        mock.patch.object(vllm_engine, "prepare_request", partial(session.forced, prepare)),
+    ):
+        yield
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Benchmark of sampling clips of 1920 x 1080 with the CPU's and with the GPU's decoder, without a model.
+
+    python -m benchmarks.reasoner.gpu_decoding --work FOLDER [--clips 24] [--into FILE]
+
+It compares the frames of both decoders, then samples all clips with each of them, with all cores and with four, in
+eight threads each time. It needs a GPU with a decoder for video. Results are written at the end.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine
+from benchmarks.reasoner.decoding import BUDGET, FPS
+from benchmarks.reasoner.large_clips import make_large_clips
+from benchmarks.results import FOLDER
+from cosmos_batch.media import Clip, VideoInfo, probe, sample_frames
+from cosmos_batch.media.frame_sampling import DECODED_BY_GPU
+from cosmos_batch.media.gpu_decoding import AT_ONCE, device_of_this_process
+
+RESULT = FOLDER / "gpu-sampling.json"
+THREADS = AT_ONCE  # also for the CPU's decoder, and whatever the number of cores
+FEW_CORES = 4
+COMPARED = 4  # clips whose frames are compared
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.gpu_decoding", description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--clips", type=int, default=24)
+    parser.add_argument("--into", type=Path, default=RESULT)
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
+    if device_of_this_process() is None:
+        raise SystemExit("FFmpeg cannot decode video on a GPU here.")
+    clips = make_large_clips(options.work / "clips-large", options.clips)
+    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "clips": len(clips)}
+    results |= {"frames": same_frames(clips[:COMPARED]), "rates": rates(clips)}
+    options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def same_frames(clips: list[Path]) -> dict[str, Any]:
+    """Sample clips with both decoders, and return how many have the same frames to the last bit, and the seconds."""
+    found: dict[str, Any] = {"clips": len(clips), "same": 0, "cpu": [], "gpu": []}
+    for clip in clips:
+        sampled = []
+        for decoder in ("cpu", "gpu"):
+            began = time.monotonic()
+            sampled.append(_sample(clip, decoder))
+            found[decoder].append(round(time.monotonic() - began, 3))
+        exact, other = sampled
+        assert DECODED_BY_GPU in other.notes, "the GPU decoded it"
+        found["same"] += bool((exact.frames == other.frames).all())
+    return found
+
+
+def rates(clips: list[Path]) -> list[dict[str, Any]]:
+    """Sample all clips with each decoder, with all cores of this machine and with four."""
+    cores, found = sorted(os.sched_getaffinity(0)), []
+    try:
+        for used in (cores, cores[:FEW_CORES]):
+            os.sched_setaffinity(0, used)
+            for decoder in ("cpu", "gpu"):
+                one = {"cores": len(used), "threads": THREADS, "decoder": decoder, **_rate(clips, decoder)}
+                print(one, file=sys.stderr, flush=True)
+                found.append(one)
+    finally:
+        os.sched_setaffinity(0, cores)
+    return found
+
+
+def _rate(clips: list[Path], decoder: str) -> dict[str, float]:
+    began, cpu = time.monotonic(), time.process_time()
+    with ThreadPoolExecutor(THREADS) as pool:
+        notes = list(pool.map(lambda clip: _sample(clip, decoder).notes, clips))
+    seconds, of_cores = time.monotonic() - began, time.process_time() - cpu
+    assert all((DECODED_BY_GPU in one) == (decoder == "gpu") for one in notes), "each clip has the decoder of its row"
+    return {"cpuSecondsPerClip": round(of_cores / len(clips), 2), "perSecond": round(len(clips) / seconds, 2)}
+
+
+def _sample(clip: Path, decoder: str) -> Clip:
+    info = probe(clip)
+    assert isinstance(info, VideoInfo)
+    return sample_frames(clip, info.timeline, FPS, BUDGET, max_frames=768, on_gpu=decoder == "gpu")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""Write the section of `docs/benchmarks.md` about the reasoner with the vLLM that the images hold."""
+
+import json
+from typing import Any
+
+from benchmarks import kernels_page
+from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
+from benchmarks.paragraphs import filled
+from benchmarks.reasoner import gpu_decoding as gpu_sampling
+from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
+from benchmarks.results import FOLDER, kept
+from benchmarks.runs.page import table
+from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
+
+RESULT = FOLDER / "reasoner-gpu-2b.json"
+ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
+LARGE = FOLDER / "reasoner-gpu-2b-h100.json"  # clips of 1920 x 1080, 16-bit
+LARGE_IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
+OLDER_COMMIT = "0f4e7e0"
+STARTS = {
+    "6cdea055": FOLDER / "reasoner-start-2b.json",
+    OLDER_COMMIT: FOLDER / f"reasoner-start-2b-{OLDER_COMMIT}.json",
+}
+"""Starts of two commits, beside each other on one host."""
+
+START_GOAL = 0.6  # time to the first answer with kept caches, relative to the older commit's
+RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
+BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
+_FP8_COMMAND = (
+    "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
+    "--large 24 --lossy fp8,fp8Cache"
+)
+_NAMES = {
+    "bf16": "16-bit",
+    "fp8": "`--quantization fp8`",
+    "fp8-kv": "`--quantization fp8 --kv-cache-dtype fp8`",
+}
+
+
+def text() -> str:
+    """Return the section."""
+    found = json.loads(RESULT.read_text(encoding="utf-8"))
+    bf16 = found["bf16"]
+    ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
+    h100 = json.loads(ON_H100.read_text(encoding="utf-8"))
+    exact, in_fp8 = (h100[name]["steady"]["perSecond"] for name in ("bf16", "fp8Cache"))
+    large, large_in_fp8 = (json.loads(path.read_text(encoding="utf-8")) for path in (LARGE, LARGE_IN_FP8))
+    cpu = [large["bf16"][f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
+    sampled = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))
+    gpu = {cores: large_in_fp8["fp8Cache"][f"1080p, {cores} cores, GPU"]["perSecond"] for cores in (16, 4)}
+    answers, load = bf16["answers"], found["workload"]
+    return f"""## The reasoner on a GPU
+
+{_about(found)}
+
+| | clips per second, {load["clips"]} clips | steady state | GPU busy | clock, power |
+|---|---|---|---|---|
+| vLLM cuts the clips itself | {plain:.2f} | | {_gpu(bf16["plain"])} |
+{_rows(found)}
+| raw vLLM: `LLM.generate`, 16-bit | {raw:.2f} | | | |
+
+- The rates of {load["clips"]} clips are those of our whole worker, from the queue to the callback, all sent at once:
+  the GPU waits for the first clips, and ends with few. Steady states are of {bf16["steady"]["clips"]:,} clips
+  ({found["fp8"]["steady"]["clips"]} with FP8), these ends included.
+- "GPU busy", clock and power are means over the middle 70 % of the longest pass of the row, from `nvidia-smi`. The
+  limit of power is 700 W, and the highest clock 1,980 MHz.
+- Our server takes clips [as patches](decisions/068-clips-reach-vllm-as-patches.md). That is {ready / plain:.2f} times
+  as fast as what vLLM does itself with the same clips in the same server.
+- {answers["sameAnswers"]} of {answers["compared"]} greedy answers of 32 tokens are the same either way. The largest
+  difference of a first token's log-probability is {answers["largestDifference"]:g}.
+- vLLM ran the vision encoder as it is written. It is compiled [since then](#on-an-h100).
+- `LLM.generate` gets frames that were decoded before its time begins, and all prompts at once.
+- In a profile over {found["profile"]["seconds"]} s, the server's thread that prepares media was busy in
+  {_share(found, "server: prepares media")} of the samples; it was the limit before. The eight threads that read and cut
+  clips were busy in {_share(found, "server: eight threads that read and cut clips")} together, the main thread of the
+  core in {_share(found, "core: main thread")}.
+
+| goal | measured | |
+|---|---|---|
+| at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact:.2f} on an H100, \
+{_steady(found, "bf16"):.2f} on an H200 | {_met(exact >= RATES["bf16"])} |
+| at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8:.2f} with `fp8` and `fp8Cache` | \
+{_met(in_fp8 >= RATES["fp8"])} |
+| GPU busy at least {BUSY} % in a steady state | {bf16["steady"]["gpuSteady"]["busy"]:.1f} % in the middle 70 %, \
+{bf16["steady"]["gpu"]["busy"]:.1f} % with the ends | \
+{_met(bf16["steady"]["gpuSteady"]["busy"] >= BUSY, " in the middle")} |
+| faster than raw vLLM in the same session | {ready / raw:.2f} times for {load["clips"]} clips, \
+{_steady(found, "bf16") / raw:.2f} in a steady state | {_met(ready > raw)} |
+| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16 | {cpu[1]:.2f} and {cpu[0]:.2f} clips per \
+second, {cpu[1] / cpu[0]:.2f}; with `gpuDecode` {gpu[4]:.2f} and {gpu[16]:.2f}, {gpu[4] / gpu[16]:.2f} | \
+{_met(gpu[4] >= OF_ALL_CORES * gpu[16])} |
+| start to the first answer with kept caches at most {START_GOAL} of commit {OLDER_COMMIT}'s | {_start_ratio():.2f} | \
+{_met(_start_ratio() <= START_GOAL)} |
+| at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |
+
+{kernels_page.reasoner()}
+
+Our worker is slower than raw vLLM because of the first seconds, in which the GPU waits.
+
+### Answers that vLLM interrupts
+
+{_interruptions()}
+
+### On an H100
+
+{_on_h100(found, h100)}
+
+{_on_h100_in_fp8(h100)}
+
+{_large(large, large_in_fp8)}
+
+{_gpu_sampling(sampled)}
+
+{_starts(found)}
+
+The machine was the same for all of them, and the files were in the page cache.
+
+{_two_starts()}
+
+Not measured with this release: a process for each clip, the 8B, two GPUs. The last command needs two GPUs. It was tried
+once, on 2026-11-27, beside another server on the same host: vLLM ended with `OSError: [Errno 98] Address already in
+use`.
+
+```
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
+python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
+python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
+{_FP8_COMMAND}
+python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE
+python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128
+python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 --lossy fp8
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --passes 1 -- --load-format dummy
+```
+
+"""
+
+
+def _interruptions() -> str:
+    results = kept("preemptions")
+    about = filled(
+        f"[`preemptions.py`](../benchmarks/reasoner/preemptions.py) runs the scheduler of vLLM "
+        f"{results.measured[0].raw['vllm']} without a model, with room for {BLOCKS * BLOCK:,} tokens: by our estimate "
+        "what an H100 has for the 2B in 16 bit. Where an answer grows and no room is left, vLLM interrupts the answer "
+        "that began last, and later computes again what the cache has lost of its prompt and answer, and sometimes its "
+        f"clip. Our server keeps {WATERMARK:.0%} of the room free when an answer begins, which it did not until commit "
+        "7a679f2b, and which the older vLLM of the image for CUDA 12.8 cannot. A larger part would interrupt fewer "
+        "answers, and leave room for fewer at once. What this gains on a GPU was not measured: the figures above and "
+        "below are without it.",
+    )
+    return f"{table(results)}\n\n{about}"
+
+
+def _on_h100(found: dict[str, Any], h100: dict[str, Any]) -> str:
+    """Return the rates on an H100, and what its memory and the compiled encoder have to do with them."""
+    one, answers, load = h100["bf16"], h100["bf16"]["answers"], h100["bf16"]["loadWithoutCaches"]
+    steady = one["steady"]
+    before, now = (1000 * _busy_seconds(step) for step in (found["bf16"]["steady"], steady))
+    terabytes = terabytes_read(steady)
+    slower = 1000 * (terabytes / TERABYTES_PER_SECOND["H100"] - terabytes / TERABYTES_PER_SECOND["H200"])
+    earlier = json.loads(LARGE.read_text(encoding="utf-8"))
+    return filled(
+        f"Measured {h100['day']} on {h100['machine']}, with the same versions, clips and commands, with vLLM's vision "
+        "encoder compiled, and beside a benchmark of the host's other GPU: "
+        f"{one['ready 0']['perSecond']:.2f} clips per second of {one['ready 0']['clips']}, "
+        f"{steady['perSecond']:.2f} in a steady state of {steady['clips']:,}, in whose middle 70 % the GPU was busy "
+        f"for {steady['gpuSteady']['busy']:.1f} %. On another machine with an H100, on {earlier['day']}, the steady "
+        f"state was {earlier['bf16']['steady']['perSecond']:.2f}. {answers['sameAnswers']} of {answers['compared']} "
+        f"greedy answers are the same with our patches and with vLLM's. The GPU was busy for {now:.1f} ms for each "
+        f"clip, on the H200 for {before:.1f} ms: without any wait it would answer {1000 / now:.1f} a second. By "
+        f"NVIDIA's data sheets an H100 reads its memory at {TERABYTES_PER_SECOND['H100']} TB/s and an H200 at "
+        f"{TERABYTES_PER_SECOND['H200']} TB/s, so reading the kept keys and values alone takes {slower:.0f} ms more "
+        "for a clip. What the compiled encoder gains was not measured, because no session ran both ways on one "
+        f"machine. Loading took {load['seconds']:.0f} s without kept caches, {load['phases']['imports']:.0f} of them "
+        "for imports.",
+    )
+
+
+def _busy_seconds(step: dict[str, Any]) -> float:
+    """Return for how long the GPU was busy for each clip of a pass, in seconds."""
+    return float(step["seconds"] * step["gpu"]["busy"] / 100 / step["clips"])
+
+
+def _on_h100_in_fp8(h100: dict[str, Any]) -> str:
+    """Return the rates with weights, keys and values in FP8 on an H100, and how far the answers agree."""
+    one, steady, agreement = h100["fp8Cache"], h100["fp8Cache"]["steady"], h100["fp8Cache"]["agreement"]
+    busy = 1000 * _busy_seconds(steady)
+    return filled(
+        f"With `fp8` and `fp8Cache`, in the same run: {one['ready 0']['perSecond']:.2f} clips per second of "
+        f"{one['ready 0']['clips']}, {steady['perSecond']:.2f} in a steady state of {steady['clips']:,}, in whose "
+        f"middle 70 % the GPU was busy for {steady['gpuSteady']['busy']:.1f} %. It was busy for {busy:.1f} ms for each "
+        f"clip, so without any wait it would answer {1000 / busy:.1f} a second. {agreement['sameAnswers']} of "
+        f"{agreement['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
+        f"{agreement['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
+        f"{agreement['largestDifference']:.2f}. As with `fp8` alone, random weights make this say nothing of a trained "
+        "model.",
+    )
+
+
+def _large(exact: dict[str, Any], found: dict[str, Any]) -> str:
+    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8."""
+    in_fp8, all_cores = found["fp8Cache"], exact["bf16"]["1080p, 16 cores, CPU"]
+    cpu, gpu, few = (
+        in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
+    )
+    return filled(
+        "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
+        f"are decoded on the CPU, which is what limits them: {all_cores['phases']['decode']:.1f} s each, in eight "
+        "threads. `gpuDecode` leaves that to the GPU's decoder. With `fp8` and `fp8Cache`, in an earlier run "
+        f"({found['day']}), a worker answered {cpu:.2f} of them per second without it and {gpu:.2f} with it on 16 "
+        f"cores, and {few:.2f} with it on four, which is {few / cpu:.2f} of what 16 cores do without.",
+    )
+
+
+def _starts_by_commit() -> dict[str, dict[str, Any]]:
+    return {commit: json.loads(path.read_text(encoding="utf-8"))["start"] for commit, path in STARTS.items()}
+
+
+def _start_ratio() -> float:
+    """Return how long a start with kept caches takes, relative to that of the older commit."""
+    now, before = (start["with"]["seconds"] for start in _starts_by_commit().values())
+    return float(now / before)
+
+
+def _two_starts() -> str:
+    """Return a start to the first answer by phase, of two commits on one host."""
+    newest = json.loads(next(iter(STARTS.values())).read_text(encoding="utf-8"))
+    starts = {
+        f"{commit}, {words}": start[step]
+        for commit, start in _starts_by_commit().items()
+        for step, words in (("without", "without kept caches"), ("with", "with kept caches"))
+    }
+    kept = newest["start"]["with"]
+    about = filled(
+        f"From the start of a process to the first answer, in 16-bit, with the page cache emptied before, on "
+        f"{newest['machine']}, {newest['day']}: two commits beside each other on one host, each with a GPU and 16 "
+        f"cores. With kept caches the newer one takes {_start_ratio():.2f} times as long. Both fork the engine's "
+        "process, so that libraries are imported once, and both keep what is compiled. "
+        f"Importing takes {kept['phases']['engine: imports'] / kept['seconds']:.0%} of the newer start.",
+    )
+    phases = {name: {"seconds": one["seconds"], "phases": _of_engine(one["phases"])} for name, one in starts.items()}
+    return f"{about}\n\n{_table_of_starts('start, 2B', phases)}"
+
+
+def _of_engine(phases: dict[str, float]) -> dict[str, float]:
+    """Return the phases of a process that are its engine's, by the names that the engine gives them."""
+    prefix = "engine: "
+    return {name.removeprefix(prefix): seconds for name, seconds in phases.items() if name.startswith(prefix)}
+
+
+def _gpu_sampling(found: dict[str, Any]) -> str:
+    """Return how fast clips are sampled without a model, by both decoders."""
+    frames = found["frames"]
+    about = filled(
+        f"Measured {found['day']} on {found['machine']}: {found['clips']} of these clips, decoded and scaled without a "
+        "model, in eight threads, as a worker has with `gpuDecode`. Without it, one on four cores has two, which was "
+        "not measured. "
+        f"{found.get('note', '')} The frames of the GPU are the same to the last bit as those of the CPU in "
+        f"{frames['same']} of {frames['clips']} clips compared. Opening a clip and scaling its frames is left to the "
+        "cores.",
+    )
+    rows = [
+        f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
+        f"{one['cpuSecondsPerClip']:.2f} s |"
+        for one in found["rates"]
+    ]
+    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
+
+
+def best(found: dict[str, Any]) -> float:
+    """Return the best rate of all clips at once."""
+    return max(float(found[step]["perSecond"]) for step in found if step.startswith("ready"))
+
+
+def rate_of_raw(found: dict[str, Any]) -> float:
+    """Return the clips per second of `LLM.generate`."""
+    return float(found["workload"]["clips"] / found["raw"]["passes"][0]["seconds"])
+
+
+def _steady(found: dict[str, Any], name: str) -> float:
+    return float(found[name]["steady"]["perSecond"])
+
+
+def _about(found: dict[str, Any]) -> str:
+    load = found["workload"]
+    return filled(
+        f"Measured {found['day']} on {found['machine']}, vLLM {found['vllm']}, torch {found['torch']}, as the lock of "
+        f"the image has them: random weights in the true {load['shape'].upper()} shape, {load['clips']} different "
+        f"clips of four seconds at 640 x 480, for each {round(found['bf16']['ready 0']['promptTokens']):,} tokens of "
+        f"prompt and {load['tokens']} of answer. All in one session on one machine.",
+    )
+
+
+def _rows(found: dict[str, Any]) -> str:
+    rows = []
+    for name, words in _NAMES.items():
+        steady = found[name].get("steady")
+        rate = "" if steady is None else f"{steady['perSecond']:.2f}"
+        rows.append(
+            f"| our worker, {words} | {best(found[name]):.2f} | {rate} | {_gpu(steady or found[name]['ready 0'])} |"
+        )
+    return "\n".join(rows)
+
+
+def _gpu(one: dict[str, Any]) -> str:
+    gpu = one["gpuSteady"]
+    return f"{gpu['busy']:.1f} % | {gpu['megahertz']:,.0f} MHz, {gpu['watts']:.0f} W"
+
+
+def _share(found: dict[str, Any], thread: str) -> str:
+    profile = found["profile"]
+    return f"{profile['samples'][thread] / profile['hertz'] / profile['seconds']:.0%}"
+
+
+def _met(met: bool, where: str = "") -> str:
+    return f"met{where}" if met else "**not met**"
+
+
+def _starts(found: dict[str, Any]) -> str:
+    starts = {
+        f"{words}, {with_caches}": found[name][step]
+        for name, words in (("bf16", "16-bit"), ("fp8", "FP8"))
+        for step, with_caches in (("loadWithoutCaches", "without kept caches"), ("load", "with kept caches"))
+        if step in found[name]
+    }
+    return _table_of_starts("start of a worker, 2B", starts)
+
+
+def _table_of_starts(title: str, starts: dict[str, dict[str, Any]]) -> str:
+    """Return the seconds of each phase of some starts, all of which have the same phases."""
+    rows = [f"| {title} | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
+    for phase in next(iter(starts.values()))["phases"]:
+        rows.append(f"| {phase} | " + " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values()) + " |")
+    rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")
+    return "\n".join(rows)

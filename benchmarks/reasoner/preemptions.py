@@ -1,0 +1,152 @@
+"""How often vLLM's scheduler interrupts an answer because a GPU has no room left for keys and values.
+
+What the cache has lost of an interrupted answer and of its prompt is computed again, and if that is a part of the clip,
+the clip goes through the vision encoder once more. vLLM's own scheduler runs here, without a model. Clips arrive faster
+than they are answered, each another one.
+"""
+
+import random
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from benchmarks.measurement import Measurement
+from cosmos_batch.demo import DEMO_REASON
+from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
+
+BLOCKS = 36_000
+"""Room for 576,000 tokens, which take 62 GiB for the 2B in 16 bit: about what an H100 has beside the weights."""
+BLOCK = 16  # tokens
+_ARRIVING = 4  # clips in each step
+_SEQUENCES, _STEP_TOKENS, _CONTEXT = 256, 16_384, 16_384
+_BEFORE_VIDEO, _AFTER_VIDEO = 14, 46  # tokens of the prompt; those before the video are the same in all
+_WORDS = 1_000
+_MOST_AGAIN = 0.03  # half of what is computed again for short answers without a watermark, rounded up
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Clips that are to be answered. `spread` is the standard deviation of the lengths of answers, as a share."""
+
+    number: int = 1_000
+    prompt_tokens: int = 2_598
+    answer_tokens: int = 256
+    spread: float = 0.0
+
+
+SHORT, LONG = Clips(), Clips(600, answer_tokens=1_200, spread=0.4)
+
+
+def measure() -> list[Measurement]:
+    """Schedule short answers, as the other benchmarks ask for, and long ones, as of a model that reasons."""
+    return [_row(clips, watermark) for clips in (SHORT, LONG) for watermark in (0.0, WATERMARK)]
+
+
+def _row(clips: Clips, watermark: float) -> Measurement:
+    found = schedule(clips, BLOCKS, watermark)
+    encoded = found["encoded"] / clips.number - 1
+    again = found["promptTokens"] / (clips.number * clips.prompt_tokens) - 1
+    lengths = f"{clips.answer_tokens:,} tokens" + (f" ± {clips.spread:.0%}" if clips.spread else "")
+    return Measurement(
+        name=f"{clips.number:,} clips, answers of {lengths}, {watermark:.0%} kept free",
+        value=f"{found['preemptions']} interruptions; computed again: {again:.1%} of as many tokens as all prompts "
+        f"have, {encoded:.1%} of clips; {found['steps']:,} steps of {found['running']:.0f} answers",
+        limit=f"at most {_MOST_AGAIN:.0%} of the tokens" if watermark else "none",
+        met=not watermark or again <= _MOST_AGAIN,
+        raw={**found, "vllm": version("vllm").removesuffix("+cpu")},
+    )
+
+
+def schedule(clips: Clips, blocks: int, watermark: float) -> dict[str, Any]:
+    """Schedule all clips to the ends of their answers, and return what was done for them.
+
+    `preemptions` counts interruptions, and `encoded` the runs of the vision encoder. `promptTokens` counts the tokens
+    that were computed in pieces of more than one, which are those of prompts, and of interrupted answers once more.
+    `running` is the mean number of answers in a step.
+    """
+    from vllm.v1.outputs import ModelRunnerOutput
+
+    scheduler, waiting = _scheduler(blocks, watermark), _requests(clips)
+    found, steps = {"preemptions": 0, "encoded": 0, "promptTokens": 0, "running": 0.0}, 0
+    while waiting or scheduler.has_unfinished_requests():
+        for request in waiting[:_ARRIVING]:
+            scheduler.add_request(request)
+        del waiting[:_ARRIVING]
+        step = scheduler.schedule()
+        tokens = step.num_scheduled_tokens
+        requests = [scheduler.requests[name] for name in tokens]
+        found["preemptions"] += len(step.preempted_req_ids or ())
+        found["encoded"] += sum(map(len, step.scheduled_encoder_inputs.values()))
+        found["promptTokens"] += sum(count for count in tokens.values() if count > 1)
+        found["running"] += len(tokens)
+        steps += 1
+        answers = [[0] if one.num_computed_tokens >= one.num_tokens else [] for one in requests]
+        scheduler.update_from_output(
+            step,
+            ModelRunnerOutput(
+                req_ids=list(tokens),
+                req_id_to_index={name: index for index, name in enumerate(tokens)},
+                sampled_token_ids=answers,
+            ),
+        )
+    return {**found, "running": round(found["running"] / steps, 1), "steps": steps}
+
+
+def _scheduler(blocks: int, watermark: float) -> Any:
+    """Return vLLM's scheduler as our server has it on a GPU, with room for this many blocks of 16 tokens."""
+    import torch
+    from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    cache = CacheConfig(block_size=BLOCK)
+    cache.num_gpu_blocks = blocks
+    config = VllmConfig(
+        model_config=ModelConfig(model=str(DEMO_REASON), dtype="float32"),
+        cache_config=cache,
+        scheduler_config=SchedulerConfig(
+            max_num_seqs=_SEQUENCES,
+            max_num_batched_tokens=_STEP_TOKENS,
+            max_model_len=_CONTEXT,
+            is_encoder_decoder=False,
+            async_scheduling=True,
+            watermark=watermark,
+        ),
+    )
+    layer = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=1, dtype=torch.float32)
+    return AsyncScheduler(
+        vllm_config=config,
+        kv_cache_config=KVCacheConfig(blocks, [], [KVCacheGroupSpec(["layer"], layer)]),
+        structured_output_manager=StructuredOutputManager(config),
+        block_size=BLOCK,
+        hash_block_size=BLOCK,
+    )
+
+
+def _requests(clips: Clips) -> list[Any]:
+    from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
+    from vllm.sampling_params import SamplingParams
+    from vllm.utils.hashing import sha256
+    from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+    from vllm.v1.request import Request
+
+    init_none_hash(sha256)
+    hashes, words = get_request_block_hasher(BLOCK, sha256), random.Random(0)
+    video = PlaceholderRange(_BEFORE_VIDEO, clips.prompt_tokens - _BEFORE_VIDEO - _AFTER_VIDEO)
+    return [
+        Request(
+            request_id=str(number),
+            prompt_token_ids=[
+                *range(_BEFORE_VIDEO),
+                *(words.randrange(_WORDS) for _ in range(clips.prompt_tokens - _BEFORE_VIDEO)),
+            ],
+            sampling_params=SamplingParams(
+                ignore_eos=True, max_tokens=max(1, round(words.gauss(1, clips.spread) * clips.answer_tokens))
+            ),
+            pooling_params=None,
+            mm_features=[MultiModalFeatureSpec(None, "video", str(number), video)],
+            block_hasher=hashes,
+        )
+        for number in range(clips.number)
+    ]
