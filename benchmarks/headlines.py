@@ -9,7 +9,7 @@ from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import kept
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.page import KILLS
-from benchmarks.runs.simulation_results import RESULTS
+from benchmarks.simulation.million_clips import RESULTS
 
 README = Path(__file__).parent.parent / "README.md"
 WORKERS = 80  # of the simulated run that is shown

@@ -10,10 +10,10 @@ from benchmarks.results import kept
 from benchmarks.runs.cost import GOAL_DOLLARS, per_million, price_of, priced_units, run_rows, single_rows
 from benchmarks.runs.deployment import RunTables
 from benchmarks.runs.mixed_clips import HEIGHT, WIDTH, write_mixed_clips
-from benchmarks.runs.simulation import RunOutcome, RunSimulation
-from benchmarks.runs.simulation_plan import compare, pace_of_another_run
-from benchmarks.runs.simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, UNITS_PER_FED_ITEM, peaks
-from benchmarks.runs.simulation_times import VARIED, SimulatedTimes
+from benchmarks.simulation.million_clips import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS, UNITS_PER_FED_ITEM, peaks
+from benchmarks.simulation.plans import compare, pace_of_another_run
+from benchmarks.simulation.runs import RunOutcome, RunSimulation
+from benchmarks.simulation.times import VARIED, SimulatedTimes
 from cosmos_batch.catalogue.prices import PRICES
 from cosmos_batch.media.headers import read_header
 from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM, orchestration_dollars

@@ -4,8 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.app.scaling import PLOT, REASONER_ON_H100, Outcome, Pattern, Simulation, compute_of, patterns, steady
-from benchmarks.app.scaling_plot import plot
+from benchmarks.simulation.plot import plot
+from benchmarks.simulation.scaling import (
+    PLOT,
+    REASONER_ON_H100,
+    Outcome,
+    Pattern,
+    Simulation,
+    compute_of,
+    patterns,
+    steady,
+)
 
 ONE, THOUSAND, STEADY, MIXED, BURST = range(5)
 
@@ -64,4 +73,4 @@ def test_the_pace_of_slower_jobs_is_learnt_while_they_are_done() -> None:
 
 
 def test_the_plot_in_the_documentation_is_the_plot_that_the_command_makes(outcomes: list[Outcome]) -> None:
-    assert PLOT.read_text(encoding="utf-8") == plot(outcomes), "run: python -m benchmarks.app.scaling"
+    assert PLOT.read_text(encoding="utf-8") == plot(outcomes), "run: python -m benchmarks.simulation.scaling"

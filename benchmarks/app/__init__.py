@@ -1,1 +1,1 @@
-"""Benchmarks of the app around the engines: one job, one worker, deployments, and scaling."""
+"""Benchmarks of the app around the engines: one job, one worker, and deployments."""

@@ -256,8 +256,8 @@ def _starts_without_gpu() -> str:
         f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
         "imported everything once more, only to inspect the model's class, where no kept caches had what it found. Now "
         f"the process that has imported the class does that. On {newer['machine']}, a tiny model's first answer "
-        f"without kept caches came after {after:.1f} s in place of {before:.1f} s ({newer['day']}). This was not measured on a "
-        "GPU, nor was Cosmos3-Edge, whose class is inspected as before.",
+        f"without kept caches came after {after:.1f} s in place of {before:.1f} s ({newer['day']}). This was not "
+        "measured on a GPU, nor was Cosmos3-Edge, whose class is inspected as before.",
     )
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks of runs over many files, measured on a local cloud and simulated."""
+"""Benchmarks of runs over many files on a local cloud, and what they cost."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from benchmarks.runs.simulation_clips import MIXED
+from benchmarks.simulation.clips import MIXED
 
 WIDTH, HEIGHT, FPS = 256, 192, 4
 _SQUARE = 24  # pixels

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.results import FOLDER, Results, kept
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.instant_engine import ANSWER_CHARACTERS
-from benchmarks.runs.simulation_results import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS
+from benchmarks.simulation.million_clips import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS
 from cosmos_batch.catalogue.prices import MILLION, PRICES, PRICES_AS_OF
 
 KILLS = "runs-kills"
@@ -114,11 +114,11 @@ def _simulation() -> str:
     varied = "\n".join(
         _varied_row(run) for run in [{**found["runs"][-1], "name": "the numbers above"}, *found["varied"]]
     )
-    return f"""[`simulation.py`](../benchmarks/runs/simulation.py) simulates a run over a million clips of
+    return f"""[`runs.py`](../benchmarks/simulation/runs.py) simulates a run over a million clips of
 2 seconds to 10 minutes, on workers of one L40S each. The functions that choose the number of workers and measure their
 pace are the deployed ones; its file names what is copied. Each hour 5 % of the workers are lost, and give back what
 they have in hand. The times of
-the engine come from [two measurements on an H100](../benchmarks/runs/simulation_clips.py), times 3.88 for the L40S,
+the engine come from [two measurements on an H100](../benchmarks/simulation/clips.py), times 3.88 for the L40S,
 those of `feed` and `collect` from the run of 10,000 items on the local cloud. The plan sees 200 of the clips, and the
 pace of another run over clips of 2 to 60 seconds. Dollars are list prices of On-Demand instances.
 

@@ -11,7 +11,7 @@ import botocore.endpoint
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from benchmarks.runs.simulation_results import LIMITS, UNITS_PER_END, UNITS_PER_FED_ITEM, UNITS_PER_SHARD
+from benchmarks.simulation.million_clips import LIMITS, UNITS_PER_END, UNITS_PER_FED_ITEM, UNITS_PER_SHARD
 from cosmos_batch.contract.runs import SHARD_ITEMS, ShardRef
 from cosmos_batch.state import ItemEnd, Runs
 from cosmos_batch.state.feed_turns import ITEMS_PER_SECOND

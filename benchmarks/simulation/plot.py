@@ -1,4 +1,4 @@
-"""Plot of `benchmarks.app.scaling`: for each pattern, workers over time, and behind them the jobs."""
+"""Plot of `benchmarks.simulation.scaling`: for each pattern, workers over time, and behind them the jobs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.app.scaling import Outcome
-    from benchmarks.runs.simulation import RunOutcome
+    from benchmarks.simulation.runs import RunOutcome
+    from benchmarks.simulation.scaling import Outcome
 
 WIDTH, PANEL, MARGIN, TITLE = 760, 96, 48, 30
 JOBS, WORKERS, TEXT = "#c9d8ea", "#1f4e89", "#222222"

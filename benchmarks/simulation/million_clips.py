@@ -1,6 +1,6 @@
 """Simulate runs of a million clips, plan each, and store the results and a plot.
 
-Usage: `python -m benchmarks.runs.simulation_results`, which writes `docs/runs.svg` and the results.
+Usage: `python -m benchmarks.simulation.million_clips`, which writes `docs/runs.svg` and the results.
 """
 
 import json
@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.app.scaling_plot import plot
 from benchmarks.results import FOLDER
-from benchmarks.runs.simulation import RunOutcome, RunSimulation
-from benchmarks.runs.simulation_plan import compare, pace_of_another_run
-from benchmarks.runs.simulation_times import VARIED
+from benchmarks.simulation.plans import compare, pace_of_another_run
+from benchmarks.simulation.plot import plot
+from benchmarks.simulation.runs import RunOutcome, RunSimulation
+from benchmarks.simulation.times import VARIED
 from cosmos_batch.contract.runs import SHARD_ITEMS
 from cosmos_batch.planning.runs.service_costs import UNITS_PER_ITEM
 

@@ -1,13 +1,13 @@
 """A run of a million clips of 2 s to 10 min on 16, 80 and 400 workers, of which 5 % are lost in an hour: simulated.
 
 The shards (`shards_of`), how many of them are fed at once (`concurrency`), what a run has yet to send
-(`jobs_to_come`), how many workers are started and their pace (`simulated_worker`) and the plan (`Sample`,
+(`jobs_to_come`), how many workers are started and their pace (`worker`) and the plan (`Sample`,
 `estimate_pipeline`) are the deployed functions. Copied, in a few lines each, are the totals of waiting work
 (`Jobs.count_waiting`), a worker's report of its pace (`WorkerLoop._record_pace`), the order of the calls in `scale`,
 and the turns of feeding with the state machine's pauses (`FeedTurns`). Simulated are the clock, the queue, the
 instances and the engine.
 
-`simulation_results` is the command.
+`million_clips` is the command.
 """
 
 import heapq
@@ -16,8 +16,10 @@ import random
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from benchmarks.app.scaling import REASONER_ON_L40S
-from benchmarks.app.simulated_worker import (
+from benchmarks.simulation.clips import MIXED, ClipLengths, engine_units
+from benchmarks.simulation.scaling import REASONER_ON_L40S
+from benchmarks.simulation.times import MEASURED, SimulatedTimes
+from benchmarks.simulation.worker import (
     COLD_START_SECONDS,
     START,
     SWEEP_SECONDS,
@@ -27,8 +29,6 @@ from benchmarks.app.simulated_worker import (
     with_first_pace,
     with_waiting,
 )
-from benchmarks.runs.simulation_clips import MIXED, ClipLengths, engine_units
-from benchmarks.runs.simulation_times import MEASURED, SimulatedTimes
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.environment import DeployedCompute, DeployedPipeline, DeployedQueue
 from cosmos_batch.contract.identity import Identity

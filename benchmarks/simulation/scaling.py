@@ -1,8 +1,8 @@
 """Simulate how many workers the function `scale` starts for five patterns of arriving jobs, and what they cost.
 
-Usage: `python -m benchmarks.app.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
+Usage: `python -m benchmarks.simulation.scaling`, which writes `docs/scaling.svg` and `benchmarks/results/scaling.json`.
 
-The numbers of workers and their pace come from deployed functions (`simulated_worker`). What is simulated is what is
+The numbers of workers and their pace come from deployed functions (`worker`). What is simulated is what is
 around them: the clock, the queue, the start of an instance, the engine.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.app.scaling_plot import plot
-from benchmarks.app.simulated_worker import (
+from benchmarks.simulation.plot import plot
+from benchmarks.simulation.worker import (
     COLD_START_SECONDS,
     SWEEP_SECONDS,
     EngineSpeed,

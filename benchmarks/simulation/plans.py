@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from benchmarks.app.simulated_worker import COLD_START_SECONDS
-from benchmarks.runs.simulation import INSTANCE_TYPE, PIPELINE, RunOutcome, RunSimulation
-from benchmarks.runs.simulation_clips import MIXED, SHORT, tokens_of
+from benchmarks.simulation.clips import MIXED, SHORT, tokens_of
+from benchmarks.simulation.runs import INSTANCE_TYPE, PIPELINE, RunOutcome, RunSimulation
+from benchmarks.simulation.worker import COLD_START_SECONDS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.cli.runs.header_sample import SAMPLE_SIZE, Sample
 from cosmos_batch.cli.runs.worker_facts import pace_of_run

@@ -1,0 +1,1 @@
+"""Simulations of workers with the deployed functions: of their number, and of runs of a million clips."""
