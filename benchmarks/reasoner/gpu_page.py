@@ -125,7 +125,7 @@ The machine was the same for all of them, and the files were in the page cache.
 
 Not measured with this release: a process for each clip, the 8B, two GPUs. The last command needs two GPUs. It was tried
 once, on 2026-11-27, beside another server on the same host: vLLM ended with `OSError: [Errno 98] Address already in
-use`.
+use`. Now a server that ends with this error is started once more.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile

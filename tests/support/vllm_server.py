@@ -1,7 +1,7 @@
 """A stand-in for `vllm serve` that crashes, hangs or fails on request. It listens on a Unix socket.
 
     python vllm_server.py SOCKET [--sequences N] [--most N] [--memory M] [--free F] [--long] [--child FILE]
-        [--starts FILE] [--deaf]
+        [--starts FILE] [--taken N] [--deaf]
 
 It prints the messages of vLLM 0.32.
 
@@ -9,6 +9,7 @@ It prints the messages of vLLM 0.32.
 - More `--sequences` than `--most` run out of memory; with `--most -1` that happens before the weights are loaded, and
   with `--long` because of the context.
 - More `--memory` than is `--free` prevents the start.
+- The first `--taken` of the counted starts find a port that another process has.
 - `--deaf` never answers; `--child` starts a process that ignores SIGTERM, and writes its id; `--starts` counts starts.
 
 Words in a request's text: `die` kills the server, `oom` runs out of memory first, `fail` is answered with 500, `unwell`
@@ -107,6 +108,7 @@ def main() -> None:
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--child", type=Path)
     parser.add_argument("--starts", type=Path)
+    parser.add_argument("--taken", type=int, default=0)
     parser.add_argument("--deaf", action="store_true")
     arguments = parser.parse_args()
     print("serving", arguments.sequences, flush=True)
@@ -118,6 +120,9 @@ def main() -> None:
         signal.pause()
     if (Path(os.environ.get("VLLM_CACHE_ROOT", "")) / "broken.so").exists():
         print("ImportError: broken.so: file too short", flush=True)
+        sys.exit(1)
+    if arguments.starts and len(arguments.starts.read_text()) <= arguments.taken:
+        print("OSError: [Errno 98] Address already in use", flush=True)
         sys.exit(1)
     if arguments.memory > arguments.free:
         print(NOT_FREE.format(free=arguments.free, memory=arguments.memory), flush=True)

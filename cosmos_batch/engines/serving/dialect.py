@@ -1,6 +1,8 @@
 """Interpret what a server program prints and answers, so that nothing else in `serving` depends on the program."""
 
 import contextlib
+import errno
+import os
 import time
 from collections.abc import Iterable
 from importlib import import_module
@@ -12,6 +14,8 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.torch_errors import mentions_out_of_memory
+
+_ADDRESS_IN_USE = os.strerror(errno.EADDRINUSE)
 
 Phases = dict[str, float]
 """Seconds of each phase of a start, by the names in `ENGINE_START_PHASES`."""
@@ -32,6 +36,13 @@ class ServerDialect:
     def ran_out_of_memory(self, line: str) -> bool:
         """Return whether a printed line says that a GPU's memory did not suffice."""
         return mentions_out_of_memory(line)
+
+    def found_address_in_use(self, line: str) -> bool:
+        """Return whether a printed line says that another process has the port or socket that a process was to open.
+
+        Programs look for a free port first and open it later; another process of the host can be quicker.
+        """
+        return _ADDRESS_IN_USE in line
 
     def found_memory_in_use(self, line: str) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a printed line says that other processes hold the GPU memory that the server was to take."""

@@ -121,9 +121,9 @@ class ServedModel(Generic[Plan]):
             self.plan = self._full_plan
 
     def _start(self) -> None:
-        """Start a server and wait until it answers. If it does not, try again with a smaller plan where memory ran out,
-        without kept compiled code, or once the memory of other processes is free; else raise Failure."""
-        journal, began, waited = Journal(), time.monotonic(), False
+        """Start a server and wait until it answers. If it does not, and `_mended` finds a reason for another start, try
+        again; else raise Failure."""
+        journal, began, mended = Journal(), time.monotonic(), set[str]()
         with self._starting:
             while not self._closed.is_set():
                 had_caches = self._has_caches
@@ -133,17 +133,31 @@ class ServedModel(Generic[Plan]):
                 try:
                     server.wait_until_ready(START_SECONDS, self.dialect.gives_up_with)
                 except ServerDied as died:
-                    smaller = self._printed(server, self.dialect.loaded_weights) and self._make_plan_smaller(server)
-                    if smaller or self._closed.is_set() or (had_caches and self._empty_caches(server)):
-                        continue
-                    if self._printed(server, self.dialect.found_memory_in_use) and not waited:
-                        waited = True
-                        self._wait_for_memory()
+                    if self._closed.is_set() or self._mended(server, had_caches, mended):
                         continue
                     raise self._start_failure(server, str(died)) from died
                 self._on_started(server, journal, time.monotonic() - began)
                 return
         raise Failure("Cancelled", "The engine was closed while it started.", "Ask again.", retryable=True)
+
+    def _mended(self, server: Server, had_caches: bool, before: set[str]) -> bool:
+        """Do what may let another server start than this one, which did not; return False where there is nothing to do.
+
+        That is a smaller plan where memory ran out; nothing, once, where another process had taken an address; a wait,
+        once, for memory that other processes hold; or to remove compiled code of earlier starts. `before` has what was
+        done once already.
+        """
+        if self._printed(server, self.dialect.loaded_weights) and self._make_plan_smaller(server):
+            return True
+        if "address" not in before and self._printed(server, self.dialect.found_address_in_use):
+            before.add("address")
+            log.warning("another process has an address of the engine's", extra={"errors": server.error_lines})
+            return True
+        if "memory" not in before and self._printed(server, self.dialect.found_memory_in_use):
+            before.add("memory")
+            self._wait_for_memory()
+            return True
+        return had_caches and self._empty_caches(server)
 
     def _launch(self, journal: Journal) -> Server:
         journal.note(f"starting {self._name}: {self.plan}")

@@ -76,6 +76,23 @@ def test_a_server_that_fails_with_compiled_code_starts_without_it(
     assert vars(record)["errors"] == ["ImportError: broken.so: file too short"]
 
 
+def test_a_server_whose_port_another_process_has_starts_once_more_with_its_compiled_code(
+    server_options: Path, checkpoint_dir: Path, caches: Path, tmp_path: Path
+) -> None:
+    server_options.write_text(f"--starts {tmp_path / 'starts'} --taken 1")
+    load(checkpoint_dir, caches)
+    assert (caches / "vllm" / "graph.py").exists() and len((tmp_path / "starts").read_text()) == 2
+
+
+def test_a_port_that_stays_taken_is_a_retryable_error(
+    server_options: Path, checkpoint_dir: Path, tmp_path: Path
+) -> None:
+    server_options.write_text(f"--starts {tmp_path / 'starts'} --taken 9")
+    with pytest.raises(Failure, match="Address already in use") as raised:
+        VllmEngine().load(checkpoint_dir)
+    assert raised.value.error.retryable and len((tmp_path / "starts").read_text()) == 2
+
+
 def test_all_compilers_use_one_folder(caches: Path, tmp_path: Path) -> None:
     variables = serve_environment(1, caches, tmp_path)
     for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE"):
