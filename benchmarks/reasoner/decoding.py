@@ -50,5 +50,5 @@ def _cpu_seconds(clip: Path, codec: str) -> tuple[float, np.ndarray]:
     assert isinstance(info, VideoInfo)
     with patch.object(frame_sampling, "CODEC_WITH_REFERENCES", codec):
         began = time.process_time()
-        frames = sample_frames(clip, info.timeline, FPS, BUDGET, max_frames=768).frames
+        frames = sample_frames(clip, info, FPS, BUDGET, max_frames=768).frames
         return time.process_time() - began, frames

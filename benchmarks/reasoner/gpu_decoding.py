@@ -93,7 +93,7 @@ def _rate(clips: list[Path], decoder: str) -> dict[str, float]:
 def _sample(clip: Path, decoder: str) -> Clip:
     info = probe(clip)
     assert isinstance(info, VideoInfo)
-    return sample_frames(clip, info.timeline, FPS, BUDGET, max_frames=768, on_gpu=decoder == "gpu")
+    return sample_frames(clip, info, FPS, BUDGET, max_frames=768, on_gpu=decoder == "gpu")
 
 
 if __name__ == "__main__":

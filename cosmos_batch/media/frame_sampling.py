@@ -22,6 +22,7 @@ from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_li
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.gpu_decoding import gpu_decoder, suits_gpu
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
+from cosmos_batch.media.probing import VideoInfo
 from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 
 # If the frame that comes is this much later than the wanted one, frames between them could not be decoded.
@@ -79,7 +80,7 @@ class Clip:
 
 def sample_frames(
     path: Path,
-    timeline: Timeline,
+    info: VideoInfo,
     fps: float,
     budget: PixelBudget,
     *,
@@ -98,8 +99,8 @@ def sample_frames(
 
     Parameters
     ----------
-    path, timeline
-        A file that `probe` accepted, and its timeline.
+    path, info
+        A video, and what `probe` says of it.
     fps
         Frames per second of video.
     budget
@@ -120,6 +121,7 @@ def sample_frames(
         InvalidInput where a wanted frame cannot be decoded, where decoding takes over 10 minutes, where `start` lies
         behind the end of the video, or where it is too long and `may_thin` is False.
     """
+    timeline = info.timeline
     cut = timeline.cut(start, end)
     thinned = _thinned(cut, fps, max_frames)
     if thinned and not may_thin:
@@ -128,6 +130,7 @@ def sample_frames(
         )
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = with_time_limit(check)
+    on_gpu = on_gpu and suits_gpu(info, wanted[0], wanted[-1])
     pixels, damage = _decode_scaled(path, timeline, wanted, budget, check, on_gpu)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
     notes = tuple(note for note in (thinned, *damage) if note)
@@ -206,18 +209,12 @@ def _decode_scaled(
     It tries the fastest shortcuts first, and decodes the whole video without any if all of them fail.
     """
     ways = [Shortcuts(seeks=True, unreferenced=True), Shortcuts(seeks=True)]
-    if on_gpu and _suits_gpu(path, timeline, wanted):
+    if on_gpu:
         ways.insert(0, Shortcuts(seeks=True, unreferenced=True, on_gpu=True))
     for shortcuts in ways:
         with suppress(_ShortcutFailed):
             return _decode_once(path, timeline, wanted, budget, check, shortcuts)
     return _decode_once(path, timeline, wanted, budget, check, Shortcuts())
-
-
-def _suits_gpu(path: Path, timeline: Timeline, wanted: list[float]) -> bool:
-    first, last = np.searchsorted(timeline.times, [wanted[0], wanted[-1]])
-    with open_video(path) as (_, stream):
-        return suits_gpu(stream, int(last - first) + 1)
 
 
 def _decode_once(

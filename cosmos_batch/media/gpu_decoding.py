@@ -7,9 +7,11 @@ decoder reports a frame whose data are damaged, and the GPU's does not.
 from functools import cache
 
 import av
+import numpy as np
 from av.codec import Codec
 from av.codec.hwaccel import HWAccel
-from av.video.stream import VideoStream
+
+from cosmos_batch.media.probing import VideoInfo
 
 CODECS = ("h264", "hevc")
 PIXEL_FORMAT = "yuv420p"  # 8 bits a value, limited range; the GPU's decoder gives the same values in the format `nv12`
@@ -43,8 +45,10 @@ def gpu_decoder() -> HWAccel:
     return HWAccel("cuda", allow_software_fallback=False, options={"primary_ctx": "1"}, is_hw_owned=True)
 
 
-def suits_gpu(stream: VideoStream, frames: int) -> bool:
-    """Return whether the GPU can decode a stream, and decodes this number of its frames sooner than the CPU."""
-    context = stream.codec_context
-    decodes = context.name in CODECS and context.pix_fmt == PIXEL_FORMAT
-    return decodes and frames * context.width * context.height >= LEAST_PIXELS
+def suits_gpu(info: VideoInfo, first: float, last: float) -> bool:
+    """Return whether the GPU can decode a video, and decodes the part from one of its frames to another sooner than the
+    CPU. `first` and `last` are the times of these frames, in seconds from the video's first frame.
+    """
+    begin, end = np.searchsorted(info.timeline.times, [first, last])
+    decodes = info.codec in CODECS and info.pixel_format == PIXEL_FORMAT
+    return decodes and int(end - begin + 1) * info.width * info.height >= LEAST_PIXELS

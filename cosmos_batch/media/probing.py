@@ -31,11 +31,14 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """A video: width and height in pixels as stored, FFmpeg's name of its codec, and the times of its frames."""
+    """A video: width and height in pixels as stored, FFmpeg's names of its codec and of how its pixels are stored (None
+    where FFmpeg does not know), and the times of its frames.
+    """
 
     width: int
     height: int
     codec: str
+    pixel_format: str | None
     timeline: Timeline
 
 
@@ -121,9 +124,10 @@ def _check_still(image: Image.Image) -> None:
 
 def _probe_video(path: Path) -> VideoInfo:
     with open_video(path) as (container, stream):
-        width, height = stream.codec_context.width, stream.codec_context.height
-        _check_video_size(width, height)
-        return VideoInfo(width, height, stream.codec_context.name, read_timeline(container, stream))
+        context = stream.codec_context
+        _check_video_size(context.width, context.height)
+        timeline = read_timeline(container, stream)
+        return VideoInfo(context.width, context.height, context.name, context.pix_fmt, timeline)
 
 
 def _check_video_size(width: int, height: int) -> None:

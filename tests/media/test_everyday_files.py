@@ -19,7 +19,7 @@ def test_every_video_is_read(tmp_path: Path, make: Maker) -> None:
     info = probe(path)
     assert extension(path.name) in EXTENSIONS
     assert isinstance(info, VideoInfo)
-    clip = sample_frames(path, info.timeline, 4, BUDGET, max_frames=8)
+    clip = sample_frames(path, info, 4, BUDGET, max_frames=8)
     assert 1 <= len(clip.frames) <= 8 and clip.frames.shape[3] == 3
 
 

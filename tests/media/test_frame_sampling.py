@@ -28,7 +28,7 @@ LARGE = PixelBudget(16_000_000, 1_000_000, 32)
 def sample(path: Path, fps: float, budget: PixelBudget = LARGE, **options: Any) -> Clip:
     info = probe(path)
     assert isinstance(info, VideoInfo)
-    return sample_frames(path, info.timeline, fps, budget, **{"max_frames": 768, **options})
+    return sample_frames(path, info, fps, budget, **{"max_frames": 768, **options})
 
 
 @pytest.mark.parametrize(("fps", "count"), [(0.1, 1), (1, 4), (2, 8), (4, 16), (10, 40), (60, 40)])
@@ -232,7 +232,7 @@ def test_decoding_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
     assert isinstance(info, VideoInfo)
     monkeypatch.setattr(decoding, "DECODE_SECONDS", -1)
     with pytest.raises(Failure, match="minutes to decode") as refused:
-        sample_frames(path, info.timeline, 4, LARGE, max_frames=16)
+        sample_frames(path, info, 4, LARGE, max_frames=16)
     assert refused.value.error.code == "InvalidInput" and "start and end" in refused.value.error.remedy
 
 
@@ -345,7 +345,7 @@ def test_decoding_ends_when_check_raises(tmp_path: Path) -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        sample_frames(path, info.timeline, 4, LARGE, max_frames=16, check=check)
+        sample_frames(path, info, 4, LARGE, max_frames=16, check=check)
     assert len(calls) == 3
 
 

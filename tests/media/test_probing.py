@@ -94,7 +94,7 @@ def test_an_animated_webp_is_a_video_with_the_times_of_its_pictures(tmp_path: Pa
     path = media_files.animated_webp(tmp_path)
     info = probe(path)
     assert isinstance(info, VideoInfo) and info.timeline.times.tolist() == pytest.approx([0.0, 0.1, 0.2])
-    clip = sample_frames(path, info.timeline, 10, PixelBudget(32 * 32 * 8, 32 * 32, 32), max_frames=8)
+    clip = sample_frames(path, info, 10, PixelBudget(32 * 32 * 8, 32 * 32, 32), max_frames=8)
     red, blue, green = clip.frames[:, 16, 16].astype(int)
     assert red[0] > 200 and blue[2] > 200 and green[1] > 100 and max(red[1:]) < 60
 
@@ -236,6 +236,6 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, extension: str, seed:
         if isinstance(info, ImageInfo):
             read_image(path, budget)
         else:
-            sample_frames(path, info.timeline, 4, budget, max_frames=8)
+            sample_frames(path, info, 4, budget, max_frames=8)
     except Failure as refused:
         assert refused.error.code == "InvalidInput"

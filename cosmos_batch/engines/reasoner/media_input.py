@@ -179,7 +179,7 @@ def _decode(
     pairs = min(limits.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
     clip = sample_frames(
         path,
-        info.timeline,
+        info,
         job.parameters.fps or DEFAULT_FPS,
         limits.video_budget(tokens - pairs * _TOKENS_PER_TIMESTAMP),
         start=job.parameters.start,
