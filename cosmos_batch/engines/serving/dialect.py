@@ -15,7 +15,7 @@ from cosmos_batch.contract.metrics import ENGINE_START_PHASES
 from cosmos_batch.engines.serving.server import Server
 from cosmos_batch.engines.torch_errors import mentions_out_of_memory
 
-_ADDRESS_IN_USE = os.strerror(errno.EADDRINUSE)
+_ADDRESS_IN_USE = os.strerror(errno.EADDRINUSE).lower()  # libuv, which torch uses, has it in lower case
 
 Phases = dict[str, float]
 """Seconds of each phase of a start, by the names in `ENGINE_START_PHASES`."""
@@ -42,7 +42,7 @@ class ServerDialect:
 
         Programs look for a free port first and open it later; another process of the host can be quicker.
         """
-        return _ADDRESS_IN_USE in line
+        return _ADDRESS_IN_USE in line.lower()
 
     def found_memory_in_use(self, line: str) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a printed line says that other processes hold the GPU memory that the server was to take."""

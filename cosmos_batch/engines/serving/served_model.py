@@ -121,9 +121,9 @@ class ServedModel(Generic[Plan]):
             self.plan = self._full_plan
 
     def _start(self) -> None:
-        """Start a server and wait until it answers. If it does not, and `_mended` finds a reason for another start, try
-        again; else raise Failure."""
-        journal, began, mended = Journal(), time.monotonic(), set[str]()
+        """Start a server and wait until it answers. If it does not, try again as long as `_may_start_again` finds a
+        reason to; else raise Failure."""
+        journal, began, done = Journal(), time.monotonic(), set[str]()
         with self._starting:
             while not self._closed.is_set():
                 had_caches = self._has_caches
@@ -133,30 +133,28 @@ class ServedModel(Generic[Plan]):
                 try:
                     server.wait_until_ready(START_SECONDS, self.dialect.gives_up_with)
                 except ServerDied as died:
-                    if self._closed.is_set() or self._mended(server, had_caches, mended):
+                    if self._closed.is_set() or self._may_start_again(server, had_caches, done):
                         continue
                     raise self._start_failure(server, str(died)) from died
                 self._on_started(server, journal, time.monotonic() - began)
                 return
         raise Failure("Cancelled", "The engine was closed while it started.", "Ask again.", retryable=True)
 
-    def _mended(self, server: Server, had_caches: bool, before: set[str]) -> bool:
-        """Do what may let another server start than this one, which did not; return False where there is nothing to do.
+    def _may_start_again(self, server: Server, had_caches: bool, done: set[str]) -> bool:
+        """Return whether another server may start after this one did not, and do what it takes.
 
-        That is a smaller plan where memory ran out; nothing, once, where another process had taken an address; a wait,
-        once, for memory that other processes hold; or to remove compiled code of earlier starts. `before` has what was
-        done once already.
+        A smaller plan where memory ran out. Nothing, once, where another process had a port. A wait, once, for memory
+        that other processes hold. Else compiled code of earlier starts is removed. `done` has what was done once.
         """
         if self._printed(server, self.dialect.loaded_weights) and self._make_plan_smaller(server):
             return True
-        if "address" not in before and self._printed(server, self.dialect.found_address_in_use):
-            before.add("address")
+        if self._printed(server, self.dialect.found_address_in_use):
             log.warning("another process has an address of the engine's", extra={"errors": server.error_lines})
-            return True
-        if "memory" not in before and self._printed(server, self.dialect.found_memory_in_use):
-            before.add("memory")
-            self._wait_for_memory()
-            return True
+            return _is_first("address", done)
+        if self._printed(server, self.dialect.found_memory_in_use):
+            if is_first := _is_first("memory", done):
+                self._wait_for_memory()
+            return is_first
         return had_caches and self._empty_caches(server)
 
     def _launch(self, journal: Journal) -> Server:
@@ -301,6 +299,13 @@ class ServedModel(Generic[Plan]):
             message = f"The engine {server.describe_end()} while it worked."
             remedy = CRASH_REMEDY
         return Error(code="EngineFailed", message=message, remedy=remedy, retryable=True)
+
+
+def _is_first(thing: str, done: set[str]) -> bool:
+    """Add a thing to what was done, and return whether it was not in it."""
+    is_first = thing not in done
+    done.add(thing)
+    return is_first
 
 
 async def _is_healthy(server: Server) -> bool:

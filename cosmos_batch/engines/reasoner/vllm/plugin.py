@@ -6,6 +6,7 @@ engine, and writes the frames to a file that this plugin's loader reads. `pyproj
 point, and each of vLLM's processes calls it. See decision 050.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from cosmos_batch.engines.reasoner.vllm import ready_clips
@@ -57,15 +58,14 @@ def _inspect_models_here() -> None:
 
     Otherwise vLLM starts another process that imports everything once more, only to look at a class; it waits for that,
     and keeps the result with the compiled code. It does so because a process that has used CUDA cannot be forked, and
-    importing some models uses CUDA; importing ours does not.
+    importing some models uses CUDA. A release that has moved ours, or knows no Cosmos 3, inspects them in its own way.
     """
-    try:
+    with suppress(ImportError, AttributeError):
         from vllm import ModelRegistry
         from vllm.model_executor.models import cosmos3, qwen3_vl
-    except ImportError:  # older releases know no Cosmos 3
-        return
-    for model in (qwen3_vl.Qwen3VLForConditionalGeneration, cosmos3.Cosmos3ForConditionalGeneration):
-        ModelRegistry.register_model(model.__name__, model)
+
+        for model in (qwen3_vl.Qwen3VLForConditionalGeneration, cosmos3.Cosmos3ForConditionalGeneration):
+            ModelRegistry.register_model(model.__name__, model)
 
 
 def _skip_dummy_media() -> None:

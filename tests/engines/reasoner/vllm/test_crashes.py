@@ -24,6 +24,7 @@ from cosmos_batch.engines.reasoner.vllm.command import serve_environment
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model, watchdog
 from cosmos_batch.engines.serving import server as server_module
+from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.served_model import CRASHES_IN_A_ROW, ServedModel
 from cosmos_batch.engines.serving.server import Server
 from tests.engines.conftest import load, make_job, place
@@ -84,13 +85,36 @@ def test_a_server_whose_port_another_process_has_starts_once_more_with_its_compi
     assert (caches / "vllm" / "graph.py").exists() and len((tmp_path / "starts").read_text()) == 2
 
 
-def test_a_port_that_stays_taken_is_a_retryable_error(
-    server_options: Path, checkpoint_dir: Path, tmp_path: Path
+def test_a_port_that_stays_taken_is_a_retryable_error_and_costs_no_compiled_code(
+    server_options: Path, checkpoint_dir: Path, caches: Path, tmp_path: Path
 ) -> None:
     server_options.write_text(f"--starts {tmp_path / 'starts'} --taken 9")
     with pytest.raises(Failure, match="Address already in use") as raised:
-        VllmEngine().load(checkpoint_dir)
+        load(checkpoint_dir, caches)
     assert raised.value.error.retryable and len((tmp_path / "starts").read_text()) == 2
+    assert (caches / "vllm" / "graph.py").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: [Errno 98] Address already in use",
+        "zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5555')",
+        "code: -98, name: EADDRINUSE, message: address already in use",  # torch's TCPStore, with libuv
+    ],
+)
+def test_a_taken_port_is_known_by_the_words_of_each_library(line: str) -> None:
+    assert dialect_of("vllm").found_address_in_use(line)
+
+
+def test_a_server_that_fails_where_no_compiled_code_is_kept_is_not_started_again(
+    server_options: Path, checkpoint_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server_options.write_text("--unknown-option")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Failure, match="vLLM, started for"):
+        load(checkpoint_dir, tmp_path / "empty")
+    assert not [record for record in caplog.records if "without kept caches" in record.getMessage()]
 
 
 def test_all_compilers_use_one_folder(caches: Path, tmp_path: Path) -> None:
