@@ -16,10 +16,11 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # or synthesize apps: together they take most of the time of `make test`. After them, those that start many other programs,
 # draw pictures, or wait for clocks.
 NOT_FAST := tests/demo tests/e2e tests/engines tests/infra tests/local tests/training tests/worker
-NOT_FAST += $(patsubst %,tests/console/test_%.py,benchmark browser generator_runs local_cloud pictures reasoner_runs)
+NOT_FAST += $(patsubst %,tests/benchmarks/%,console reasoner test_runs.py)
+NOT_FAST += $(patsubst %,tests/console/test_%.py,browser generator_runs local_cloud pictures reasoner_runs)
 NOT_FAST += $(patsubst %,tests/cli/console/test_%_in_browser.py,prefix runs)
 NOT_FAST += tests/cli/stopped_clouds/test_console_in_browser.py
-NOT_FAST += tests/test_ci.py tests/test_runs_benchmarks.py tests/test_troubleshooting_page.py tests/viewing
+NOT_FAST += tests/test_ci.py tests/test_troubleshooting_page.py tests/viewing
 NOT_FAST += $(patsubst %,tests/store/test_%.py,parallel_restore store_processes) tests/media/test_frame_sampling.py
 NOT_FAST += $(patsubst %,tests/cli/test_%.py,completion web_download) tests/lambdas/runs/test_table_limits.py
 NOT_FAST += tests/lambdas/reporting/test_closed_queues.py tests/lambdas/vams/test_answers.py

@@ -11,8 +11,7 @@ from benchmarks import headlines, page
 from benchmarks.app import deployment, imports, latency, throughput
 from benchmarks.console import chromium as console
 from benchmarks.generator import encoding
-from benchmarks.reasoner import comparison as reasoner
-from benchmarks.reasoner import decoding
+from benchmarks.reasoner import comparison, decoding
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import preemptions as reasoner_preemptions
 from benchmarks.results import measured
@@ -52,7 +51,7 @@ def _measure_reasoner() -> None:
         print("the reasoner is not measured: vLLM is not installed; `make .venv/vllm` says why")
         return
     measured(reasoner_preemptions.measure).keep("preemptions")
-    reasoner.measure_tiny()
+    comparison.measure_tiny()
     rates = reasoner_figures.rates(reasoner_figures.kept("tiny"))
     print(f"ok  reasoner, tiny: (c) / (b) {rates.of_raw:.2f}, (c) / (a) {rates.of_processes:.0f}")
 

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from benchmarks.generator import accelerations_page as generator_page
-from benchmarks.generator import modes_page as generator_modes_page
+from benchmarks.generator import accelerations_page, modes_page
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import kept
 from benchmarks.runs import cost as runs_cost
@@ -53,25 +52,26 @@ def _reasoner() -> str:
 
 
 def _generator() -> str:
-    results = json.loads(generator_modes_page.RESULT.read_text(encoding="utf-8"))
+    results = json.loads(modes_page.RESULT.read_text(encoding="utf-8"))
     sizes = results["modes"]["plain"]["kinds"]["t2v"].items()
     seconds = ", ".join(f"{job['seconds']['generate']:.1f} s at {size}" for size, job in sizes)
     return (
         f"| generator, the shape of Cosmos3-Nano with random weights, {results['frames']} frames, one H200, "
-        f"{results['engine']} | {seconds}, without the encoding of the file; NVIDIA's own figures are 7.0 and 58.2 s |"
+        f"{results['engine']} | {seconds}, without the encoding of the file; NVIDIA's own figures, of an H100, are 7.0 "
+        "and 58.2 s |"
     )
 
 
 def _diffusers() -> str:
-    results = json.loads(generator_page.OURS.read_text(encoding="utf-8"))
+    results = json.loads(accelerations_page.OURS.read_text(encoding="utf-8"))
     exact, lossy = (
         ", ".join(f"{rows[name]['seconds']:.2f} s at {size}" for size, rows in results["sizes"].items() if name in rows)
-        for name in (generator_page.DEFAULT, "all")
+        for name in (accelerations_page.DEFAULT, "all")
     )
-    framework = generator_modes_page.NVIDIA["Cosmos Framework, FP8"]
+    framework = modes_page.NVIDIA["Cosmos Framework, FP8"]
     return (
         f"| the same, one H100, Diffusers {results['diffusers']} | {exact}; with all lossy modes, which skip "
-        f"{70 - generator_page.COMPUTED} of 70 passes, {lossy}; NVIDIA's own figures for its Framework in FP8 are "
+        f"{70 - accelerations_page.COMPUTED} of 70 passes, {lossy}; NVIDIA's own figures for its Framework in FP8 are "
         f"{framework[0]}, {framework[1]} and {framework[2]} s |"
     )
 

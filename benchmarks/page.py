@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from benchmarks.generator import accelerations_page as generator_page
-from benchmarks.generator import modes_page as generator_modes_page
+from benchmarks.generator import accelerations_page, modes_page
 from benchmarks.reasoner import cpu_page as reasoner_cpu_page
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
-from benchmarks.results import kept
+from benchmarks.results import kept, table
 from benchmarks.runs import page as runs_page
-from benchmarks.runs.page import table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
@@ -17,8 +15,9 @@ def text() -> str:
     """Return the page."""
     return f"""# Benchmarks
 
-`make bench` writes this page. It repeats the measurements that need no GPU, and takes the others from the stored
-results. The raw numbers are in [`benchmarks/results/`](../benchmarks/results).
+`make bench` writes this page. It repeats those measurements without a GPU that take minutes, and takes the others from
+the stored results; their commands are on this page. The raw numbers are in
+[`benchmarks/results/`](../benchmarks/results).
 
 ## One job, one worker
 
@@ -68,4 +67,4 @@ the page.
 
 {runs_page.text()}
 {reasoner_gpu_page.text()}{reasoner_cpu_page.text()}
-{generator_modes_page.text()}{generator_page.text()}"""
+{modes_page.text()}{accelerations_page.text()}"""

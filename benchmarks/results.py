@@ -11,6 +11,7 @@ from benchmarks.machine import machine
 from benchmarks.measurement import Measurement
 
 FOLDER = Path(__file__).parent / "results"
+NO_LIMIT = "none"  # the limit of a measurement that is only told
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,19 @@ def kept(name: str) -> Results:
     return Results(
         raw["machine"], raw["load"], date.fromisoformat(raw["day"]), [Measurement(**row) for row in raw["measured"]]
     )
+
+
+def table(results: Results) -> str:
+    """Return the rows of a result as a table."""
+    rows = "\n".join(f"| {row.name} | {row.value} | {row.limit} | {_met(row)} |" for row in results.measured)
+    return f"""Measured {results.day} on {results.machine}; load average {results.load} before.
+
+| what | measured | limit | met |
+|---|---|---|---|
+{rows}"""
+
+
+def _met(row: Measurement) -> str:
+    if row.limit == NO_LIMIT:
+        return ""
+    return "yes" if row.met else "**no**"

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.generator import modes_page as generator_modes_page
+from benchmarks.generator import modes_page
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER, kept
 
@@ -103,9 +103,7 @@ Where a size has fewer rows, the others were left out of its call, with `--sizes
 
 def _as_it_ships() -> str:
     """Return the jobs of vLLM-Omni's table, made by Diffusers."""
-    results, omni = (
-        json.loads(path.read_text(encoding="utf-8")) for path in (AS_IT_SHIPS, generator_modes_page.RESULT)
-    )
+    results, omni = (json.loads(path.read_text(encoding="utf-8")) for path in (AS_IT_SHIPS, modes_page.RESULT))
     own, other = results["modes"]["plain"], omni["modes"]["plain"]
     sizes = [size for size in own["kinds"]["t2v"] if size in other["kinds"]["t2v"]]
     pairs = " and ".join(
@@ -120,8 +118,8 @@ def _as_it_ships() -> str:
     )
     return f"""{about}
 
-{generator_modes_page.HEAD}
-{generator_modes_page.rows(results)}
+{modes_page.HEAD}
+{modes_page.rows(results)}
 """
 
 
@@ -176,18 +174,18 @@ def _vae(one: dict[str, Any]) -> float:
 def _goals(ours: dict[str, Any], whole: dict[str, Any]) -> list[str]:
     """Return whether whole exact jobs, and the generation with all lossy modes together, reach their goals."""
     exact = [
-        generator_modes_page.goal_row(
+        modes_page.goal_row(
             f"{size}, exact, generation and encoding: at most {goal:g} s", whole["sizes"][size][DEFAULT]["whole"], goal
         )
-        for size, goal in generator_modes_page.EXACT.items()
+        for size, goal in modes_page.EXACT.items()
     ]
     lossy = [
-        generator_modes_page.goal_row(
+        modes_page.goal_row(
             f"{size}, {_LOSSY['all']}, generation alone: at most {goal:g} s",
             ours["sizes"][size]["all"]["seconds"],
             goal,
         )
-        for size, goal in generator_modes_page.LOSSY.items()
+        for size, goal in modes_page.LOSSY.items()
     ]
     return [*exact, *lossy]
 
@@ -203,8 +201,8 @@ def _each_mode() -> str:
         if name in small
     ]
     about = filled(
-        f"Each mode alone was measured {found['day']} on {found['machine']}, with the same versions, all in one run "
-        "beside another benchmark. The host still waited for the GPU in each step, as it does at commit 714a7739:",
+        f"Modes alone and together were measured {found['day']} on {found['machine']}, with the same versions, all in "
+        "one run beside another benchmark. The host still waited for the GPU in each step, as at commit 714a7739:",
     )
     before = json.loads(BEFORE.read_text(encoding="utf-8"))["sizes"]
     earlier = [[before[size][name]["seconds"] for size in LEAST] for name in ("fusedDecoder", "all")]

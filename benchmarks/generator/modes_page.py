@@ -21,7 +21,10 @@ NVIDIA = {
     "NIM, FP8": ("5.35", "46.08", "173.20"),
     "Cosmos Framework, FP8": ("3.12", "26.01", "94.01"),
 }
-_JOBS = "t2v:320x192,t2v:832x480,t2v:1280x720,t2i:832x480,i2v:320x192,sound:320x192"
+_JOBS = (
+    "--jobs t2v:320x192,t2v:832x480,t2v:1280x720,t2i:320x192,t2i:832x480,i2v:320x192,sound:320x192 "
+    "--first t2v:320x192,t2v:832x480"
+)
 HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|"""
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
@@ -83,7 +86,7 @@ Not measured with these versions: {_unmeasured(results)}. The last command needs
 of its own:
 
 ```
-python -m benchmarks.generator.modes --shape nano --modes plain,fp8 --jobs {_JOBS} --pauses 4 --work FOLDER --into FILE
+python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
 python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
 python -m benchmarks.generator.modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
 ```

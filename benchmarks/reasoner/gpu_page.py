@@ -6,10 +6,9 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled
-from benchmarks.reasoner import gpu_decoding as gpu_sampling
+from benchmarks.reasoner import gpu_decoding
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
-from benchmarks.results import FOLDER, kept
-from benchmarks.runs.page import table
+from benchmarks.results import FOLDER, kept, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 
 RESULT = FOLDER / "reasoner-gpu-2b.json"
@@ -50,7 +49,7 @@ def text() -> str:
     exact, in_fp8 = (h100[name]["steady"]["perSecond"] for name in ("bf16", "fp8Cache"))
     large, large_in_fp8 = (json.loads(path.read_text(encoding="utf-8")) for path in (LARGE, LARGE_IN_FP8))
     cpu = [large["bf16"][f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
-    sampled = json.loads(gpu_sampling.RESULT.read_text(encoding="utf-8"))
+    sampled = json.loads(gpu_decoding.RESULT.read_text(encoding="utf-8"))
     gpu = {cores: large_in_fp8["fp8Cache"][f"1080p, {cores} cores, GPU"]["perSecond"] for cores in (16, 4)}
     answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
@@ -99,7 +98,12 @@ second, {cpu[1] / cpu[0]:.2f}; with `gpuDecode` {gpu[4]:.2f} and {gpu[16]:.2f}, 
 
 {kernels_page.reasoner()}
 
-Our worker is slower than raw vLLM because of the first seconds, in which the GPU waits.
+The frames of raw vLLM are decoded before its time begins. Those of our worker's first clips are not, so that the GPU
+waits for them. How much of the difference this is was not measured.
+
+{_starts(found)}
+
+These starts were all on the H200, with the files in the page cache.
 
 ### Answers that vLLM interrupts
 
@@ -113,11 +117,7 @@ Our worker is slower than raw vLLM because of the first seconds, in which the GP
 
 {_large(large, large_in_fp8)}
 
-{_gpu_sampling(sampled)}
-
-{_starts(found)}
-
-The machine was the same for all of them, and the files were in the page cache.
+{_gpu_decoding(sampled)}
 
 {_two_starts()}
 
@@ -256,8 +256,8 @@ def _starts_without_gpu() -> str:
         f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
         "imported everything once more, only to inspect the model's class, where no kept caches had what it found. Now "
         f"the process that has imported the class does that. On {newer['machine']}, a tiny model's first answer "
-        f"without kept caches came after {after:.1f} s in place of {before:.1f} s ({newer['day']}). This was not "
-        "measured on a GPU, nor was Cosmos3-Edge, whose class is inspected as before.",
+        f"without kept caches came after {after:.1f} s in place of {before:.1f} s (one start of each, {newer['day']}). "
+        "This was not measured on a GPU. Cosmos3-Edge and the image for CUDA 12.8 do as before.",
     )
 
 
@@ -267,7 +267,7 @@ def _of_engine(phases: dict[str, float]) -> dict[str, float]:
     return {name.removeprefix(prefix): seconds for name, seconds in phases.items() if name.startswith(prefix)}
 
 
-def _gpu_sampling(found: dict[str, Any]) -> str:
+def _gpu_decoding(found: dict[str, Any]) -> str:
     """Return how fast clips are sampled without a model, by both decoders."""
     frames = found["frames"]
     about = filled(

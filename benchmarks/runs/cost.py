@@ -3,9 +3,10 @@
 Usage: `python -m benchmarks.runs.cost`, which counts the calls of files that have an execution each, beside those.
 """
 
+import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.measurement import Measurement
@@ -134,8 +135,15 @@ def _mapping(value: object) -> Mapping[str, float]:
     return value
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runs.cost", description=__doc__)
+    return parser.parse_args(arguments)
+
+
 def main() -> int:
     """Count the calls, print what they cost, and store the results."""
+    parse(sys.argv[1:])
     results = measured(measure)
     results.keep(SINGLE_FILES)
     print(results.measured[0].value)

@@ -4,8 +4,10 @@ It measures items per second, the first line of results, the peak memory of each
 Usage: `python -m benchmarks.runs.items [ITEMS]`.
 """
 
+import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from benchmarks.measurement import Measurement
@@ -76,9 +78,16 @@ def _wait_for_first_line(runs_app: RunsApp) -> None:
     wait_for(lambda: next(runs_app.objects(RUN).lines("results"), None), 3600, "no line of results")
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runs.items", description=__doc__)
+    parser.add_argument("items", type=int, nargs="?", default=ITEMS)
+    return parser.parse_args(arguments)
+
+
 def main() -> int:
     """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
-    items = int(sys.argv[1]) if len(sys.argv) > 1 else ITEMS
+    items = parse(sys.argv[1:]).items
     results = measured(lambda: measure(items))
     results.keep("runs-items" if items == ITEMS else f"runs-items-{items}")
     for row in results.measured:

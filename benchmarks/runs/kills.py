@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.measurement import Measurement
@@ -160,12 +161,17 @@ def _after_commit(runs_app: RunsApp, inferences: list[tuple[float, str]]) -> int
     return sum(at > committed[job] for at, job in inferences if job in committed)
 
 
-def main() -> int:
-    """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
-    parser = argparse.ArgumentParser(description="Kill parts of a run at random moments.")
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runs.kills", description=__doc__)
     parser.add_argument("items", type=int, nargs="?", default=ITEMS)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    asked = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
+    asked = parse(sys.argv[1:])
     print(f"seed {asked.seed}", flush=True)
     results = measured(lambda: measure(asked.items, asked.seed))
     results.keep("runs-kills" if asked.items == ITEMS else f"runs-kills-{asked.items}")

@@ -5,10 +5,11 @@ vLLM's build for the CPU. A first run over other clips measures the pace that th
 Usage: `python -m benchmarks.runs.model [CLIPS [OTHER_CLIPS]]`.
 """
 
+import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,19 @@ def _items(runs_app: RunsApp, name: str, lengths: Mapping[str, float]) -> list[l
     ]
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runs.model", description=__doc__)
+    parser.add_argument("clips", type=int, nargs="?", default=CLIPS)
+    parser.add_argument("other_clips", type=int, nargs="?", default=OTHER_CLIPS, help="those of the first run")
+    return parser.parse_args(arguments)
+
+
 def main() -> int:
     """Run the benchmark, store the results, and return 1 if a limit is not met, else 0."""
-    clips, other_clips = (int(text) for text in sys.argv[1:] or (CLIPS, OTHER_CLIPS))
-    results = measured(lambda: measure(clips, other_clips))
-    results.keep(RESULT if clips == CLIPS else f"{RESULT}-{clips}")
+    asked = parse(sys.argv[1:])
+    results = measured(lambda: measure(asked.clips, asked.other_clips))
+    results.keep(RESULT if asked.clips == CLIPS else f"{RESULT}-{asked.clips}")
     for row in results.measured:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
     return 0 if all(row.met for row in results.measured) else 1

@@ -1,13 +1,14 @@
 """Benchmark of planning a run over a prefix of 100,000 keys, and of writing its shards, on the local cloud's S3.
 
 The server runs in this process, and shares its interpreter with what is measured: on AWS, both would be faster.
-Usage: `python -m benchmarks.runs.plan`.
+Usage: `python -m benchmarks.runs.plan [KEYS]`.
 """
 
+import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 
@@ -91,6 +92,13 @@ def _cloud(keys: int) -> Iterator[Deployment]:
         server.stop()
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runs.plan", description=__doc__)
+    parser.add_argument("keys", type=int, nargs="?", default=KEYS)
+    return parser.parse_args(arguments)
+
+
 def _clip() -> bytes:
     import tempfile
     from pathlib import Path
@@ -100,10 +108,11 @@ def _clip() -> bytes:
 
 
 if __name__ == "__main__":
+    asked = parse(sys.argv[1:])
     from cosmos_batch.local.moto_patches import registry
 
     registry.install_all()  # only in this process: a test that calls `measure` keeps moto as it is
-    rows = measure(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)
+    rows = measure(asked.keys)
     for row in rows:
         print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
     sys.exit(0 if all(row.met for row in rows) else 1)

@@ -3,8 +3,10 @@
 Usage: `python -m benchmarks.simulation.million_clips`, which writes `docs/runs.svg` and the results.
 """
 
+import argparse
 import json
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -103,8 +105,15 @@ def thinned(outcome: RunOutcome) -> RunOutcome:
     return outcome
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation.million_clips", description=__doc__)
+    return parser.parse_args(arguments)
+
+
 def main() -> int:
     """Simulate the runs, print and store their results, and plot their workers."""
+    parse(sys.argv[1:])
     pace = pace_of_another_run()
     with ProcessPoolExecutor(PROCESSES) as pool:
         simulated = list(pool.map(simulate, WORKERS, [pace] * len(WORKERS)))

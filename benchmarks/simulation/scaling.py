@@ -6,11 +6,12 @@ The numbers of workers and their pace come from deployed functions (`worker`). W
 around them: the clock, the queue, the start of an instance, the engine.
 """
 
+import argparse
 import json
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -210,8 +211,15 @@ def patterns(scale: float = 1.0) -> list[Pattern]:
     ]
 
 
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulation.scaling", description=__doc__)
+    return parser.parse_args(arguments)
+
+
 def main() -> int:
     """Simulate all patterns, print and store the outcomes, and plot the workers."""
+    parse(sys.argv[1:])
     outcomes = [Simulation(pattern).run() for pattern in patterns()]
     for one in outcomes:
         print(

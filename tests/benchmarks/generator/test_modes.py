@@ -73,7 +73,7 @@ def test_a_job_of_each_medium_is_measured_with_diffusers(
     into = tmp_path / "found.json"
     size = "320x192" if kind == "policy" else "64x48"
     arguments = f"--engine diffusers --modes plain --jobs {kind}:{size} --work {tmp_path} --into {into}"
-    monkeypatch.setattr("sys.argv", ["generator_modes", *arguments.split()])
+    monkeypatch.setattr("sys.argv", ["modes", *arguments.split()])
     main()
     [measured] = json.loads(into.read_text(encoding="utf-8"))["modes"].values()
     assert measured["kinds"][kind][size]["seconds"]["generate"] > 0

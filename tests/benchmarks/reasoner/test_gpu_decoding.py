@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reasoner import gpu_decoding as gpu_sampling
+from benchmarks.reasoner import gpu_decoding as benchmark
 from cosmos_batch.media import frame_sampling, gpu_decoding
 from tests.support import media_files
 
@@ -17,9 +17,9 @@ def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_frames_of_both_decoders_are_compared(clips: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = gpu_sampling.same_frames(clips)
+    found = benchmark.same_frames(clips)
     assert (found["clips"], found["same"], len(found["cpu"]), len(found["gpu"])) == (3, 3, 3, 3)
-    sample = gpu_sampling._sample
+    sample = benchmark._sample
 
     def with_other_frames(clip: Path, by: str) -> object:
         sampled = sample(clip, by)
@@ -27,8 +27,8 @@ def test_frames_of_both_decoders_are_compared(clips: list[Path], monkeypatch: py
             sampled.frames[0] += 1
         return sampled
 
-    monkeypatch.setattr(gpu_sampling, "_sample", with_other_frames)
-    assert gpu_sampling.same_frames(clips)["same"] == 2
+    monkeypatch.setattr(benchmark, "_sample", with_other_frames)
+    assert benchmark.same_frames(clips)["same"] == 2
 
 
 def test_a_clip_that_the_gpu_did_not_decode_counts_for_nothing(
@@ -36,7 +36,7 @@ def test_a_clip_that_the_gpu_did_not_decode_counts_for_nothing(
 ) -> None:
     monkeypatch.setattr(gpu_decoding, "LEAST_PIXELS", 1_000_000_000)
     with pytest.raises(AssertionError, match="the GPU decoded it"):
-        gpu_sampling.same_frames(clips)
+        benchmark.same_frames(clips)
 
 
 def test_each_decoder_is_measured_with_all_cores_and_with_few(
@@ -45,7 +45,7 @@ def test_each_decoder_is_measured_with_all_cores_and_with_few(
     used: list[list[int]] = []
     monkeypatch.setattr("os.sched_getaffinity", lambda _process: set(range(16)))
     monkeypatch.setattr("os.sched_setaffinity", lambda _process, cores: used.append(sorted(cores)))
-    rates = gpu_sampling.rates(clips)
+    rates = benchmark.rates(clips)
     assert [(one["cores"], one["decoder"]) for one in rates] == [(16, "cpu"), (16, "gpu"), (4, "cpu"), (4, "gpu")]
     assert used == [list(range(16)), list(range(4)), list(range(16))], "and all cores again"
     assert all(one["perSecond"] > 0 and one["cpuSecondsPerClip"] >= 0 for one in rates)
@@ -54,4 +54,4 @@ def test_each_decoder_is_measured_with_all_cores_and_with_few(
 def test_a_rate_of_the_gpu_is_not_that_of_the_cpu(clips: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_decoding, "LEAST_PIXELS", 1_000_000_000)
     with pytest.raises(AssertionError, match="each clip has the decoder of its row"):
-        gpu_sampling.rates(clips)
+        benchmark.rates(clips)

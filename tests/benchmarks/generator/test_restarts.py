@@ -11,7 +11,7 @@ from benchmarks.generator.restarts import Restarts
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from tests.support.torchrun_generators import checkpoint_in, loaded
 
-STANDIN = Path(__file__).parent / "engines" / "phyai_standin"
+STANDIN = Path(__file__).parents[2] / "engines" / "phyai_standin"
 
 
 @pytest.mark.slow  # each death of a process takes a start of the group

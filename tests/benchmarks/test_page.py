@@ -14,16 +14,12 @@ from typing import Any
 import pytest
 
 from benchmarks import headlines, page
-from benchmarks.generator import accelerations as generator
-from benchmarks.generator import accelerations_page as generator_page
-from benchmarks.generator import modes_page as generator_modes_page
-from benchmarks.generator import true_generator
+from benchmarks.generator import accelerations, accelerations_page, modes_page, true_generator
 from benchmarks.machine import gpus_of_this_process
-from benchmarks.reasoner import comparison as reasoner
+from benchmarks.reasoner import comparison, true_shapes
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import gpu as reasoner_gpu
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
-from benchmarks.reasoner import true_shapes
 from benchmarks.results import FOLDER, kept
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.library_imports import import_torchvision
@@ -97,7 +93,7 @@ def test_answers_of_fp8_are_compared_with_the_exact_ones_of_the_same_file(tmp_pa
     into = tmp_path / "found.json"
     results: dict[str, Any] = {}
     for name, token in (("bf16", "a"), ("fp8", "b")):
-        session = reasoner_gpu.ReasonerSession(into, name, reasoner.TINY, results)
+        session = reasoner_gpu.ReasonerSession(into, name, comparison.TINY, results)
         session.keep("answers", {"greedy": [[(token, -1.0)]]})
         session.keep_agreement()
     found = json.loads(into.read_text(encoding="utf-8"))
@@ -149,28 +145,28 @@ def test_the_true_shape_of_the_generator_has_nanos_number_of_parameters() -> Non
 def test_each_measure_of_the_generator_is_added_to_those_before() -> None:
     taken = [
         {name for name, value in asdict(one.measures).items() if value}
-        for one in generator.ADDED
+        for one in accelerations.ADDED
         if one.name != "frames"
     ]
     assert all(len(after - before) == 1 and before < after for before, after in pairwise(taken))
-    default = next(one.measures for one in generator.ADDED if one.name == generator_page.DEFAULT)
+    default = next(one.measures for one in accelerations.ADDED if one.name == accelerations_page.DEFAULT)
     assert default == Accelerations(), "what is called our engine is our engine"
 
 
 def test_a_measure_may_have_sizes_of_its_own() -> None:
-    assert generator.chosen("fp8,all:320x192:1280x720", ("320x192", "832x480")) == {
+    assert accelerations.chosen("fp8,all:320x192:1280x720", ("320x192", "832x480")) == {
         "fp8": ("320x192", "832x480"),
         "all": ["320x192", "1280x720"],
     }
 
 
 def test_each_lossy_mode_is_measured_on_top_of_our_engine() -> None:
-    assert {one.name: set(one.lossy) for one in generator.LOSSY} == {
+    assert {one.name: set(one.lossy) for one in accelerations.LOSSY} == {
         "fp8": {"fp8"}, "stepCache": {"stepCache"}, "both": {"fp8", "stepCache"},
         "fp8Attention": {"fp8Attention"}, "fp8Everywhere": {"fp8", "fp8Attention"},
         "all": {"fp8", "fp8Attention", "stepCache"},
     }  # fmt: skip
-    assert {one.measures for one in generator.LOSSY} == {Accelerations()}
+    assert {one.measures for one in accelerations.LOSSY} == {Accelerations()}
 
 
 def _started(seconds: float) -> dict[str, Any]:
@@ -208,10 +204,10 @@ def _modes(generation: float, fp8: float, pause: float, encoding: float) -> dict
 def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: float, fp8: float, pause: float, met: int
 ) -> None:
-    monkeypatch.setattr(generator_modes_page, "RESULT", tmp_path / "found.json")
-    generator_modes_page.RESULT.write_text(json.dumps(_modes(6.0, fp8, pause, encoding)))
-    text = generator_modes_page.text()
-    goals = len(generator_modes_page.EXACT) + len(generator_modes_page.LOSSY) + 1
+    monkeypatch.setattr(modes_page, "RESULT", tmp_path / "found.json")
+    modes_page.RESULT.write_text(json.dumps(_modes(6.0, fp8, pause, encoding)))
+    text = modes_page.text()
+    goals = len(modes_page.EXACT) + len(modes_page.LOSSY) + 1
     assert (text.count("| met |"), text.count("| **not met** |")) == (met, goals - met)
     assert "| 832x480, FP8: at most 25 s | not measured | **not met** |" in text
     assert "Not measured with these versions: images, videos from images, sound, two GPUs." in text
@@ -224,20 +220,22 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
 def test_a_goal_of_diffusers_is_met_by_a_measurement_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: float, verdict: str
 ) -> None:
-    ours, whole = (json.loads(path.read_text(encoding="utf-8")) for path in (generator_page.OURS, generator_page.WHOLE))
-    for size, goal in generator_modes_page.LOSSY.items():
+    ours, whole = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (accelerations_page.OURS, accelerations_page.WHOLE)
+    )
+    for size, goal in modes_page.LOSSY.items():
         ours["sizes"][size]["all"]["seconds"] = goal + over
-    for size, goal in generator_modes_page.EXACT.items():
-        whole["sizes"][size][generator_page.DEFAULT]["whole"] = goal + over
+    for size, goal in modes_page.EXACT.items():
+        whole["sizes"][size][accelerations_page.DEFAULT]["whole"] = goal + over
     for name, results in (("OURS", ours), ("WHOLE", whole)):
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(results))
-        monkeypatch.setattr(generator_page, name, path)
-    text = generator_page.text()
+        monkeypatch.setattr(accelerations_page, name, path)
+    text = accelerations_page.text()
     modes = "`fp8`, `fp8Attention` and `stepCache`"
-    for size, goal in generator_modes_page.LOSSY.items():
+    for size, goal in modes_page.LOSSY.items():
         assert f"| {size}, {modes}, generation alone: at most {goal:g} s | {goal + over:.2f} s | {verdict} |" in text
-    for size, goal in generator_modes_page.EXACT.items():
+    for size, goal in modes_page.EXACT.items():
         assert (
             f"| {size}, exact, generation and encoding: at most {goal:g} s | {goal + over:.2f} s | {verdict} |" in text
         )
@@ -247,8 +245,8 @@ def test_the_page_counts_the_passes_that_the_step_cache_computes() -> None:
     import_torchvision()
     from cosmos_batch.engines.generator.diffusers.transformer import is_step_reused
 
-    steps = json.loads(generator_page.OURS.read_text(encoding="utf-8"))["workload"]["steps"]
-    assert 2 * sum(not is_step_reused(step, steps) for step in range(steps)) == generator_page.COMPUTED
+    steps = json.loads(accelerations_page.OURS.read_text(encoding="utf-8"))["workload"]["steps"]
+    assert 2 * sum(not is_step_reused(step, steps) for step in range(steps)) == accelerations_page.COMPUTED
 
 
 @pytest.mark.parametrize(
@@ -281,22 +279,22 @@ def test_the_page_says_whether_the_generator_is_fast_enough(
         **dict.fromkeys(("day", "machine", "torch", "diffusers", "fa3-fwd", "torchao"), "x"),
         "workload": {"frames": 189, "steps": 35, "guidance": 6.0, "promptTokens": [1494, 1503]},
         "sizes": {
-            "320x192": {"baseline": {**row, "seconds": 13.9}, generator_page.DEFAULT: {**row, "seconds": seconds}}
+            "320x192": {"baseline": {**row, "seconds": 13.9}, accelerations_page.DEFAULT: {**row, "seconds": seconds}}
         },
         "start": {"diffusers": _started(started)},
         "memory": {"1280x720": {"peakBytes": 45 * 2**30}},
     }
-    monkeypatch.setattr(generator_page, "RESULT", tmp_path / "found.json")
-    assert "was not measured with the PyTorch of the image" in generator_page.text()
-    generator_page.RESULT.write_text(json.dumps(found))
-    text = generator_page.text()
+    monkeypatch.setattr(accelerations_page, "RESULT", tmp_path / "found.json")
+    assert "was not measured with the PyTorch of the image" in accelerations_page.text()
+    accelerations_page.RESULT.write_text(json.dumps(found))
+    text = accelerations_page.text()
     assert text.count(": met") == met and text.count("**not met**") == missed
     assert text.count("**met by one of the two**") == 2 - met - missed
     assert "| 320x192, `fp8` | not measured yet |" in text
     found["sizes"]["320x192"]["fp8"] = {**row, "seconds": seconds / 2}  # type: ignore[index]
-    generator_page.RESULT.write_text(json.dumps(found))
-    assert f"| 320x192, `fp8` | {seconds / 2:.2f} | 2.00 | 3, 0.25 |" in generator_page.text()
-    assert generator_page.text().count(": met") == met, "what is lossy meets no limit"
+    accelerations_page.RESULT.write_text(json.dumps(found))
+    assert f"| 320x192, `fp8` | {seconds / 2:.2f} | 2.00 | 3, 0.25 |" in accelerations_page.text()
+    assert accelerations_page.text().count(": met") == met, "what is lossy meets no limit"
     for row in (
         "new process, nothing compiled before, at most | 71.9 s",  # 1 + 70 + 0.6 + 0.31
         "new process, compiled code kept, at most | 60.3 s",
