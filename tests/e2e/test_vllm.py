@@ -17,8 +17,9 @@ from cosmos_batch.planning.configuration import parse_config
 from tests.support.deployed_app import QUICK, TWO_B, App, error_of, running_app, wait_for
 from tests.support.media_files import REFUSED
 from tests.support.real_vllm import needs_vllm
+from tests.support.tiny_edge_reasoner import build_edge_reasoner
 
-NANO = "cosmos3-nano-reason"
+NANO, EDGE = "cosmos3-nano-reason", "cosmos3-edge-reason"
 CLIPS = 24  # three times what the server takes at once on a CPU
 ALONE = (0, 13)  # of the clips, those that are asked again by themselves
 STARTS = 400  # seconds, on a machine that does other things too
@@ -32,7 +33,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """Provide vLLM in two pipelines, whose workers stay until they are asked to leave.
+    """Provide vLLM in three pipelines, whose workers stay until they are asked to leave.
 
     The demo model shows that answers are right; random weights answer at any length that a test asks for.
     """
@@ -40,6 +41,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     models = {
         "reason2B": {"enabled": True, "engine": "vllm", "model": str(DEMO_REASON)},
         "reasonNano": {"enabled": True, "engine": "vllm", "model": str(build_random_cosmos3(folder))},
+        "reasonEdge": {"enabled": True, "engine": "vllm", "model": str(build_edge_reasoner(folder))},
     }
     block = {"enabled": True, "modelsReason": models}
     clocks = {**QUICK, "worker": {**QUICK["worker"], "idleSeconds": 600, "visibilityTimeoutSeconds": 30}}
@@ -108,8 +110,11 @@ def test_an_upload_with_a_prompt_is_answered_by_vllm(app: App, clip: Path) -> No
     assert documents["up/nano.mp4"]["usage"]["completionTokens"] == 24
 
 
-def test_code_that_vllm_compiled_is_kept_for_the_next_worker(app: App) -> None:
-    """Each pipeline's workers store it in a place of their own."""
+def test_what_vllm_prepares_for_a_start_is_kept_for_the_next_worker(app: App, clip: Path) -> None:
+    """On a CPU vLLM compiles nothing. Of Edge's class alone it keeps what it found, in the place of Edge's pipeline."""
+    app.upload("up/edge.mp4", clip, prompt="And here?", COSMOS_PIPELINE=EDGE, COSMOS_REASON_MAX_TOKENS="8")
+    ended = app.execution_of("up/edge.mp4", STARTS)
+    assert ended["status"] == "SUCCEEDED", ended
     s3 = app.client("s3")
     [models] = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"] if "models" in bucket["Name"]]
 
@@ -117,7 +122,7 @@ def test_code_that_vllm_compiled_is_kept_for_the_next_worker(app: App) -> None:
         listed = s3.list_objects_v2(Bucket=models, Prefix="caches/").get("Contents", [])
         return {entry["Key"].split("/")[1] for entry in listed if entry["Key"].endswith(".tar")}
 
-    wait_for(lambda: kept() == {TWO_B, NANO}, 180, "nothing was kept")
+    wait_for(lambda: kept() == {EDGE}, 180, "nothing was kept")
 
 
 def test_broken_files_in_a_full_batch_fail_alone(app: App, clip: Path, tmp_path: Path) -> None:
