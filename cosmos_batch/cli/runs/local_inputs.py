@@ -35,7 +35,7 @@ CONTROL_CHARACTER = "files whose names or folders have a line break or another c
 
 # The key of an object's metadata that has the time of the last change of the file that it was uploaded from.
 CHANGED = "cosmos-batch-changed"
-# S3's clock is behind this machine's by at most this much. A file that seems newer by more has changed.
+# S3's clock is taken to be behind this machine's by at most this much: a file that seems newer by more has changed.
 _CLOCK_DIFFERENCE = timedelta(minutes=10)
 
 
