@@ -62,9 +62,8 @@ def _inspect_models_here() -> None:
     """
     with suppress(ImportError, AttributeError):
         from vllm import ModelRegistry
-        from vllm.model_executor.models import cosmos3, qwen3_vl
 
-        for model in (qwen3_vl.Qwen3VLForConditionalGeneration, cosmos3.Cosmos3ForConditionalGeneration):
+        for model, _ in ready_clips.served_models():
             ModelRegistry.register_model(model.__name__, model)
 
 

@@ -34,6 +34,19 @@ def with_patches(frames: np.ndarray, metadata: dict[str, Any]) -> dict[str, Any]
     return ready
 
 
+def served_models() -> list[tuple[Any, Any]]:
+    """Return the classes of vLLM's models that take ready patches, each with the class of its processor's facts.
+
+    Raises ImportError or AttributeError where a release has moved one, or has no Cosmos 3.
+    """
+    from vllm.model_executor.models import cosmos3, qwen3_vl
+
+    return [
+        (qwen3_vl.Qwen3VLForConditionalGeneration, qwen3_vl.Qwen3VLProcessingInfo),
+        (cosmos3.Cosmos3ForConditionalGeneration, cosmos3.Cosmos3ProcessingInfo),
+    ]
+
+
 def register() -> None:
     """Have vLLM's Qwen3-VL and Cosmos 3 models prepare media with a processor that takes ready patches.
 
@@ -41,7 +54,7 @@ def register() -> None:
     """
     import torch
     from transformers.feature_extraction_utils import BatchFeature
-    from vllm.model_executor.models import cosmos3, qwen3_vl
+    from vllm.model_executor.models import qwen3_vl
     from vllm.multimodal import MULTIMODAL_REGISTRY
 
     class ReadyClipProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):  # type: ignore[misc]  # vLLM is not typed here
@@ -86,8 +99,5 @@ def register() -> None:
             return (size.height, size.width) == (height, width)
 
     builder = qwen3_vl.Qwen3VLDummyInputsBuilder
-    for model, info in (
-        (qwen3_vl.Qwen3VLForConditionalGeneration, qwen3_vl.Qwen3VLProcessingInfo),
-        (cosmos3.Cosmos3ForConditionalGeneration, cosmos3.Cosmos3ProcessingInfo),
-    ):
+    for model, info in served_models():
         MULTIMODAL_REGISTRY.register_processor(ReadyClipProcessor, info=info, dummy_inputs=builder)(model)
