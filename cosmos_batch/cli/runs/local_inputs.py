@@ -199,12 +199,12 @@ class LocalUploads:
         )
 
     def _upload(self, task: list[Any]) -> None:
-        name, bucket, key, *planned = task
+        name, bucket, key, size, changed = task
         try:
             stat = Path(name).stat()
-            if [stat.st_size, _changed(stat).isoformat()] != planned:
+            if (stat.st_size, _changed(stat).isoformat()) != (size, changed):
                 raise CliError(f"{name} was changed after the plan was made.", "Plan and start again.")
-            metadata = {**SUBMITTED["Metadata"], CHANGED: _changed(stat).isoformat()}
+            metadata = {**SUBMITTED["Metadata"], CHANGED: changed}
             self._s3.upload_file(name, bucket, key, ExtraArgs={"Metadata": metadata}, Callback=self._go_on)
         except FileNotFoundError as error:
             raise CliError(f"{name} is gone since the plan was made.", "Plan and start again.") from error
