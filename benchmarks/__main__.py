@@ -11,6 +11,7 @@ from benchmarks import headlines, page
 from benchmarks.app import deployment, imports, latency, throughput
 from benchmarks.console import chromium as console
 from benchmarks.generator import encoding
+from benchmarks.measurement import told
 from benchmarks.reasoner import comparison, decoding
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import preemptions as reasoner_preemptions
@@ -40,10 +41,7 @@ def main() -> int:
         _measure_reasoner()
     page.PAGE.write_text(page.text(), encoding="utf-8")
     headlines.write()
-    rows = [row for result in results.values() for row in result.measured]
-    for row in rows:
-        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
-    return 0 if all(row.met for row in rows) else 1
+    return told([row for result in results.values() for row in result.measured])
 
 
 def _measure_reasoner() -> None:

@@ -1,5 +1,6 @@
 """The result of one benchmark."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,3 +14,10 @@ class Measurement:
     limit: str
     met: bool
     raw: dict[str, Any] = field(default_factory=dict)
+
+
+def told(rows: Sequence[Measurement]) -> int:
+    """Print each row, and return a program's exit status: 1 if a limit is not met, else 0."""
+    for row in rows:
+        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
+    return 0 if all(row.met for row in rows) else 1

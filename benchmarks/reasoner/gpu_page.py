@@ -111,7 +111,7 @@ These starts were all on the H200, with the files in the page cache.
 
 ### On an H100
 
-{_on_h100(found, h100)}
+{_on_h100(found, h100, large)}
 
 {_on_h100_in_fp8(h100)}
 
@@ -158,14 +158,13 @@ def _interruptions() -> str:
     return f"{table(results)}\n\n{about}"
 
 
-def _on_h100(found: dict[str, Any], h100: dict[str, Any]) -> str:
-    """Return the rates on an H100, and what its memory and the compiled encoder have to do with them."""
+def _on_h100(found: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]) -> str:
+    """Return the rates on an H100, also of an earlier run, and what memory and the compiled encoder do to them."""
     one, answers, load = h100["bf16"], h100["bf16"]["answers"], h100["bf16"]["loadWithoutCaches"]
     steady = one["steady"]
     before, now = (1000 * _busy_seconds(step) for step in (found["bf16"]["steady"], steady))
     terabytes = terabytes_read(steady)
     slower = 1000 * (terabytes / TERABYTES_PER_SECOND["H100"] - terabytes / TERABYTES_PER_SECOND["H200"])
-    earlier = json.loads(LARGE.read_text(encoding="utf-8"))
     return filled(
         f"Measured {h100['day']} on {h100['machine']}, with the same versions, clips and commands, with vLLM's vision "
         "encoder compiled, and beside a benchmark of the host's other GPU: "

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Measurement, told
 from benchmarks.results import measured
 from benchmarks.runs.calls import Bill
 from benchmarks.runs.deployment import RunsApp, deployed
@@ -90,9 +90,7 @@ def main() -> int:
     items = parse(sys.argv[1:]).items
     results = measured(lambda: measure(items))
     results.keep("runs-items" if items == ITEMS else f"runs-items-{items}")
-    for row in results.measured:
-        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
-    return 0 if all(row.met for row in results.measured) else 1
+    return told(results.measured)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Measurement, told
 from benchmarks.results import measured
 from benchmarks.runs.deployment import RunsApp, deployed
 from benchmarks.runs.process_memory import parts
@@ -175,9 +175,7 @@ def main() -> int:
     print(f"seed {asked.seed}", flush=True)
     results = measured(lambda: measure(asked.items, asked.seed))
     results.keep("runs-kills" if asked.items == ITEMS else f"runs-kills-{asked.items}")
-    for row in results.measured:
-        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
-    return 0 if all(row.met for row in results.measured) else 1
+    return told(results.measured)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Measurement, told
 from benchmarks.reasoner.true_shapes import allow_real_sizes
 from benchmarks.results import measured
 from benchmarks.runs.deployment import PATIENCE_SECONDS, RunsApp
@@ -142,9 +142,7 @@ def main() -> int:
     asked = parse(sys.argv[1:])
     results = measured(lambda: measure(asked.clips, asked.other_clips))
     results.keep(RESULT if asked.clips == CLIPS else f"{RESULT}-{asked.clips}")
-    for row in results.measured:
-        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
-    return 0 if all(row.met for row in results.measured) else 1
+    return told(results.measured)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Measurement, told
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.runs.run_plan import plan_run
 from cosmos_batch.cli.runs.run_request import RunSpec
@@ -112,7 +112,4 @@ if __name__ == "__main__":
     from cosmos_batch.local.moto_patches import registry
 
     registry.install_all()  # only in this process: a test that calls `measure` keeps moto as it is
-    rows = measure(asked.keys)
-    for row in rows:
-        print(f"{'ok ' if row.met else 'NOT'} {row.name}: {row.value} ({row.limit})")
-    sys.exit(0 if all(row.met for row in rows) else 1)
+    sys.exit(told(measure(asked.keys)))
