@@ -50,3 +50,10 @@ class GpuUsage:
         rows = [values for at, values in self._samples if first + margin <= at <= last - margin]
         busy, watts, clock, memory = (statistics.fmean(column) for column in zip(*rows, strict=True))
         return {"busy": busy, "watts": watts, "megahertz": clock, "mebibytes": memory, "samples": len(rows)}
+
+    def busy_by_second(self) -> list[int]:
+        """Return for how many percent of each second the GPU was busy; nothing without a GPU."""
+        seconds: dict[int, list[float]] = {}
+        for at, (busy, *_) in self._samples:
+            seconds.setdefault(int(at - self._samples[0][0]), []).append(busy)
+        return [round(statistics.fmean(busy)) for busy in seconds.values()]

@@ -7,8 +7,9 @@
 
 It runs with the lock of the engine's image: on one GPU with `--shape nano`, and on a CPU with the environment of `make
 test-omni` and the modes `plain` and `seaCache`. The modes `tp2`, `cfg2` and `cfg2Hsdp` need two GPUs. Other engines
-than vLLM-Omni have the modes `plain`, `tp2` and `cfg2`. Each mode has a server of its own, which is loaded once. Its
-figures are written as soon as they are known.
+than vLLM-Omni have the modes `plain`, `tp2` and `cfg2`. Each mode has a server of its own, which is loaded once. The
+figures of each job are written as soon as they are known. A job that fails is written with its error, and the others
+are made all the same.
 
 It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `v2v` one that continues a video,
 `sound` a video with sound, and those of a robot's actions. Jobs of `--first` are made once more before, which is not
@@ -60,8 +61,10 @@ from benchmarks.generator.jobs import (
 from benchmarks.generator.pause import pauses_between_jobs
 from benchmarks.machine import gpus_of_this_process, machine
 from benchmarks.results import FOLDER
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import ParallelPlan
+from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.generator.diffusers import engine as diffusers_engine
 from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
@@ -153,11 +156,11 @@ def main() -> None:
         apart = {one for _, one in jobs} if options.engine != _DIFFUSERS else ()
         results["encodingSeconds"] = {size: encoding_seconds(size, workload.frames, work) for size in apart}
         for mode in options.modes:
-            measured = measure(model, MODES[mode], workload, jobs, options, work)
-            results["engine"] = measured.pop("engine")
-            results["modes"][mode] = measured
-            into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
-            print(json.dumps({mode: measured}), flush=True)
+            for measured in measure(model, MODES[mode], workload, jobs, options, work):
+                results["engine"] = measured.pop("engine")
+                results["modes"][mode] = measured
+                into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")  # what was measured is kept
+            print(json.dumps({mode: results["modes"][mode]}), flush=True)
 
 
 def measure(
@@ -167,22 +170,24 @@ def measure(
     jobs: Sequence[tuple[str, str]],
     options: argparse.Namespace,
     work: Path,
-) -> dict[str, Any]:
-    """Start a server in a mode, and return the figures of each job."""
+) -> Iterator[dict[str, Any]]:
+    """Start a server in a mode, and yield the figures of all jobs so far after each of them."""
     engine: Any = create_engine(options.engine)
     engine.guardrails, engine.lossy, engine.plan = False, ("seaCache",) if mode.sea_cache else (), mode.plan
     began = time.monotonic()
     with more_options(mode.options):
         engine.load(model)
     try:
-        loaded = time.monotonic() - began
         figures: dict[str, Any] = {}
+        found = {"loadedSeconds": round(time.monotonic() - began, 1), "kinds": figures}
         for kind, size in jobs:
             drawn_clip(size, workload.frames)  # once, before it is needed
             job = _job_figures(engine, workload, kind, size, (kind, size) in options.first, work)
             figures.setdefault(kind, {})[size] = job
-        between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work) if options.pauses else {}
-        return {"engine": engine.name, "loadedSeconds": round(loaded, 1), "kinds": figures, **between}
+            yield {"engine": engine.name, **found}
+        if options.pauses:
+            between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work)
+            yield {"engine": engine.name, **found, **between}
     finally:
         engine.close()
 
@@ -190,6 +195,14 @@ def measure(
 def _job_figures(
     engine: Any, workload: GeneratorWorkload, kind: str, size: str, first: bool, work: Path
 ) -> dict[str, Any]:
+    """Return the seconds of a job's phases and the peak of the GPU's memory; of a job that fails, its error."""
+    try:
+        return _made(engine, workload, kind, size, first, work)
+    except (Failure, EngineDied) as failed:
+        return {"error": failed.error.message}
+
+
+def _made(engine: Any, workload: GeneratorWorkload, kind: str, size: str, first: bool, work: Path) -> dict[str, Any]:
     job = generation_for(workload, size, kind)
     for _ in range(1 + first):
         with tempfile.TemporaryDirectory(dir=work) as folder, _GpuMemory() as memory:

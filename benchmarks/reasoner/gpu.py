@@ -38,6 +38,7 @@ from benchmarks.reasoner import worker as reasoner_worker
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner.gpu_decoding import COMPARED, FEW_CORES, same_frames
 from benchmarks.reasoner.large_clips import make_large_clips
+from benchmarks.reasoner.server import ServerProgress, connection_to
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.reasoner import chat_request
@@ -48,6 +49,7 @@ from cosmos_batch.media.gpu_decoding import device_of_this_process
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
+_MIDDLE = 0.7  # the share of a pass's time that counts as steady
 _COMPARED = 16  # clips whose answers are compared
 _ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
@@ -128,7 +130,7 @@ class ReasonerSession:
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
         """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""
-        async with engine._served._server.address.async_client() as connection:
+        async with connection_to(engine) as connection:
             (await connection.post("/start_profile")).raise_for_status()
             recorded = await self._pass(aws, clips, "Kernels. ")
             (await connection.post("/stop_profile", timeout=_TRACE_SECONDS)).raise_for_status()
@@ -141,22 +143,26 @@ class ReasonerSession:
         jobs = [
             make_job(number, clip, self._workload, f"{prefix}{number // 256} ") for number, clip in enumerate(clips)
         ]
-        before = await interruptions(self._engine)
-        with GpuUsage() as usage:
-            began = time.monotonic()
-            aws.send(jobs)
-            await drained(aws, done + len(jobs))
-            seconds = time.monotonic() - began
+        async with ServerProgress(self._engine) as progress:
+            with GpuUsage() as usage:
+                began = time.monotonic()
+                aws.send(jobs)
+                await drained(aws, done + len(jobs))
+                seconds = time.monotonic() - began
         results = aws.reported[reported:]
+        tokens = sum(one["usage"]["completionTokens"] for one in results) / len(results)
+        steady = progress.tokens_per_second(_MIDDLE)
         return {
             "clips": len(clips),
             "seconds": seconds,
             "perSecond": len(clips) / seconds,
+            "perSecondSteady": None if steady is None else steady / tokens,
             "gpu": usage.summary(),
-            "gpuSteady": usage.summary(0.7),
-            "interruptions": await interruptions(self._engine) - before,
+            "gpuSteady": usage.summary(_MIDDLE),
+            "gpuBusyBySecond": usage.busy_by_second(),
+            "interruptions": progress.interruptions,
             "promptTokens": sum(one["usage"]["promptTokens"] for one in results) / len(results),
-            "tokens": sum(one["usage"]["completionTokens"] for one in results) / len(results),
+            "tokens": tokens,
             "phases": reasoner_worker._medians([one["timings"] for one in results]),
         }
 
@@ -182,14 +188,6 @@ def make_plain(body: dict[str, Any]) -> None:
         part.pop("uuid", None)
 
 
-async def interruptions(engine: Any) -> int:
-    """Return how often the engine's vLLM has interrupted an answer since its start, to make room for others."""
-    async with engine._served._server.address.async_client() as connection:
-        metrics = (await connection.get("/metrics")).raise_for_status().text.splitlines()
-    [line] = [line for line in metrics if line.startswith("vllm:num_preemptions_total{")]
-    return int(float(line.rpartition(" ")[2]))
-
-
 async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
     """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ.
 
@@ -207,7 +205,7 @@ async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -
                 if plain:
                     make_plain(request.body)
                 asked = {"temperature": 0.0, "logprobs": True, "max_tokens": 32, "ignore_eos": True}
-                async with engine._served._server.address.async_client() as connection:
+                async with connection_to(engine) as connection:
                     body = {"model": MODEL, **request.body, **asked}
                     response = await connection.post("/v1/chat/completions", json=body)
                 if response.is_error:

@@ -108,9 +108,10 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 
 
 async def _ask(engine: Any) -> None:
+    from benchmarks.reasoner.server import connection_to
 
     body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
-    async with engine._served._server.address.async_client() as connection:
+    async with connection_to(engine) as connection:
         response = await connection.post("/v1/chat/completions", json=body)
     response.raise_for_status()
 

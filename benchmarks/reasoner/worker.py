@@ -20,6 +20,7 @@ from unittest import mock
 from benchmarks.app.instant_aws import InstantAws
 from benchmarks.app.resident_worker import drained, serving
 from benchmarks.reasoner.clips import ReasonerWorkload, make_job
+from benchmarks.reasoner.server import connection_to
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.reasoner import chat_request
@@ -116,7 +117,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
             job, chat_request.prepare_request, engine._checkpoint, job, paths, lambda: None
         )
         body = {"model": MODEL, **request.body, **_STREAMED}
-        connection = engine._served._server.address.async_client()
+        connection = connection_to(engine)
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:
             async for line in response.aiter_lines():
                 if not line.startswith("data: {"):

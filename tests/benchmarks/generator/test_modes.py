@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.generator import modes
 from benchmarks.generator.jobs import KINDS, NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.generator.modes import FP8, MODES, ON_ONE_GPU, encoding_seconds, main, more_options, parse
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -77,6 +78,27 @@ def test_a_job_of_each_medium_is_measured_with_diffusers(
     main()
     [measured] = json.loads(into.read_text(encoding="utf-8"))["modes"].values()
     assert measured["kinds"][kind][size]["seconds"]["generate"] > 0
+
+
+@pytest.mark.slow  # it loads PyTorch and the tiny model
+def test_a_job_that_fails_is_written_with_its_error_and_the_next_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into, first_file = tmp_path / "found.json", modes._first_file
+
+    def broken_image(kind: str, size: str, frames: int, folder: Path) -> Path | None:
+        path = first_file(kind, size, frames, folder)
+        if path is not None:
+            path.write_bytes(b"no image")
+        return path
+
+    monkeypatch.setattr(modes, "_first_file", broken_image)
+    arguments = f"--engine diffusers --modes plain --jobs i2v:64x48,t2v:64x48 --work {tmp_path} --into {into}"
+    monkeypatch.setattr("sys.argv", ["modes", *arguments.split()])
+    main()
+    [measured] = json.loads(into.read_text(encoding="utf-8"))["modes"].values()
+    assert "no container format" in measured["kinds"]["i2v"]["64x48"]["error"]
+    assert measured["kinds"]["t2v"]["64x48"]["seconds"]["generate"] > 0
 
 
 def test_encoding_is_measured_with_a_clip_of_the_size(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""What a benchmark reads from the vLLM server of an engine while clips are answered."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+
+_EVERY = 1.0  # seconds
+_INTERRUPTIONS, _TOKENS = "vllm:num_preemptions_total", "vllm:generation_tokens_total"
+
+
+def connection_to(engine: Any) -> httpx2.AsyncClient:
+    """Return a connection to the server that an engine has started. The engine itself offers none."""
+    client: httpx2.AsyncClient = engine._served._server.address.async_client()
+    return client
+
+
+@dataclass(frozen=True)
+class ServerCounters:
+    """How often a server has interrupted an answer since its start, and the tokens of all answers, at a moment."""
+
+    moment: float
+    interruptions: int
+    tokens: int
+
+
+class ServerProgress:
+    """A context in which the counters of an engine's server are read, each second and at both ends."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._read: list[ServerCounters] = []
+        self._sampling: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._connection = connection_to(self._engine)
+        await self._sample()
+        self._sampling = asyncio.create_task(self._sample_repeatedly())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        assert self._sampling is not None
+        self._sampling.cancel()
+        await asyncio.gather(self._sampling, return_exceptions=True)
+        await self._sample()
+        await self._connection.aclose()
+
+    @property
+    def interruptions(self) -> int:
+        """Return how often vLLM interrupted an answer to make room for others, while the context lasted."""
+        return self._read[-1].interruptions - self._read[0].interruptions
+
+    def tokens_per_second(self, share: float) -> float | None:
+        """Return the tokens of answers that were made per second in the middle `share` of the time.
+
+        None if the counters were not read twice in it.
+        """
+        return tokens_per_second(self._read, share)
+
+    async def _sample_repeatedly(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            await self._sample()
+
+    async def _sample(self) -> None:
+        metrics = (await self._connection.get("/metrics")).raise_for_status().text
+        self._read.append(
+            ServerCounters(time.monotonic(), counter(metrics, _INTERRUPTIONS), counter(metrics, _TOKENS)),
+        )
+
+
+def tokens_per_second(read: list[ServerCounters], share: float) -> float | None:
+    """Return the tokens per second between the first and the last counters in the middle `share` of the time.
+
+    The ends are left out because a pass begins with an empty server, and ends with one that has little to do. None if
+    fewer than two counters are in the middle.
+    """
+    first, last = read[0].moment, read[-1].moment
+    margin = (last - first) * (1 - share) / 2
+    inner = [one for one in read if first + margin <= one.moment <= last - margin]
+    if len(inner) < 2:
+        return None
+    return (inner[-1].tokens - inner[0].tokens) / (inner[-1].moment - inner[0].moment)
+
+
+def counter(metrics: str, name: str) -> int:
+    """Return a counter of vLLM's page of metrics, which has one line for it: the name, labels and the value."""
+    [line] = [line for line in metrics.splitlines() if line.startswith(f"{name}{{")]
+    return int(float(line.rpartition(" ")[2]))

@@ -1,0 +1,81 @@
+"""What a benchmark reads from a vLLM server while clips are answered."""
+
+import asyncio
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import pytest
+
+from benchmarks.reasoner.server import ServerCounters, ServerProgress, counter, tokens_per_second
+
+PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{{engine="0",model_name="cosmos"}} {tokens:.1f}
+vllm:generation_tokens_created{{engine="0",model_name="cosmos"}} 1.7e9
+vllm:num_preemptions_total{{engine="0",model_name="cosmos"}} {interruptions:.1f}
+"""
+
+
+class GrowingCounters(BaseHTTPRequestHandler):
+    """Answers as a server that has made 100 tokens more, and interrupted one answer more, at each request."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        page = PAGE.format(tokens=100 * self.asked, interruptions=self.asked).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def engine() -> Iterator[Any]:
+    GrowingCounters.asked = 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), GrowingCounters)
+    Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    address = SimpleNamespace(async_client=lambda: httpx2.AsyncClient(base_url=url))
+    yield SimpleNamespace(_served=SimpleNamespace(_server=SimpleNamespace(address=address)))
+    server.shutdown()
+    server.server_close()
+
+
+def test_counters_are_read_at_both_ends_and_between(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.reasoner.server._EVERY", 0.01)
+
+    async def watch() -> ServerProgress:
+        async with ServerProgress(engine) as progress:
+            while GrowingCounters.asked < 10:
+                await asyncio.sleep(0.01)
+        return progress
+
+    progress = asyncio.run(watch())
+    assert progress.interruptions == GrowingCounters.asked - 1 >= 9
+    assert (progress.tokens_per_second(1.0) or 0) > 0
+
+
+def test_a_steady_rate_leaves_the_ends_of_a_pass_out() -> None:
+    read = [ServerCounters(at, 0, tokens) for at, tokens in enumerate((0, 0, 10, 110, 210, 310, 310, 310))]
+    assert tokens_per_second(read, 1.0) == pytest.approx(310 / 7)
+    assert tokens_per_second(read, 0.5) == pytest.approx(100)  # from 2 to 5
+
+
+def test_a_pass_that_is_too_short_has_no_steady_rate() -> None:
+    assert tokens_per_second([ServerCounters(0, 0, 0), ServerCounters(0.5, 0, 9)], 0.7) is None
+
+
+def test_a_counter_is_found_by_its_whole_name() -> None:
+    page = PAGE.format(tokens=1234, interruptions=5)
+    assert counter(page, "vllm:generation_tokens_total") == 1234
+    assert counter(page, "vllm:num_preemptions_total") == 5
+    with pytest.raises(ValueError):
+        counter(page, "vllm:generation_tokens_seconds")
