@@ -7,10 +7,10 @@ from typing import Any
 LONGEST = 40  # kernels that are kept by name
 _ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's events
 _KERNELS = {
+    "compiled": ("triton_",),  # their names may hold those of the products that they prepare
     "attention": ("sdpa", "flash", "fmha", "attention"),
     "convolutions": ("conv", "fprop"),
     "products": ("gemm", "nvjet", "cublas", "cutlass"),
-    "compiled": ("triton",),
     "copies": ("memcpy", "memset"),
 }
 """What a name of a kernel holds, by the kind that it makes it; the first that fits."""

@@ -9,6 +9,7 @@ from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-modes-nano.json"
+PHYAI = FOLDER / "generator-phyai-nano.json"
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
@@ -25,6 +26,14 @@ _JOBS = (
     "--jobs t2v:320x192,t2v:832x480,t2v:1280x720,t2i:320x192,t2i:832x480,i2v:320x192,sound:320x192 "
     "--first t2v:320x192,t2v:832x480"
 )
+_PHYAI_COMMAND = (
+    "python -m benchmarks.generator.modes --engine phyai --shape nano --modes plain --jobs t2v:320x192,i2v:320x192,"
+    "sound:320x192,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,t2v:832x480 "
+    "--first t2v:320x192 --work FOLDER --into FILE"
+)
+_SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
+"""Kinds whose files have fewer frames than the videos, so that their own encoding counts."""
+
 HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|"""
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
@@ -41,7 +50,7 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    results, earlier = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER))
+    results, earlier, phyai = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER, PHYAI))
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
@@ -77,17 +86,23 @@ whole job is at most as long as here:
 
 Cosmos Framework was never run on a GPU. Its lock takes flash-attn, natten and Transformer Engine from
 https://nvidia-cosmos.github.io/cosmos-dependencies and torch 2.10 for CUDA 13 from https://download.pytorch.org, and
-neither could be reached where these measurements were made. PhyAI, at the commit of its image and with what its lock
-installs except NVIDIA's packages, loaded Nano's shape on an H200 on 2026-11-24 and on an H100 on 2026-11-27. Its first
-video ended the process, on the H100 because FlashInfer needs `nvidia-cudnn-frontend`, which the lock has and the
-machine had not (`RuntimeError: cuDNN is not available`).
+neither could be reached where these measurements were made.
 
-Not measured with these versions: {_unmeasured(results)}. The last command needs two GPUs. Each command writes a file
-of its own:
+{_phyai(phyai)}
+
+{HEAD}
+{rows(phyai)}
+
+Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28, alone on two of
+the four H100 of a host: two starts ended with `OSError: [Errno 98] Address already in use` after about 100 s each, as
+[the reasoner's](#on-an-h100) did. The cause is not known. The server's output was lost; since then the worker's log
+keeps it. The last two commands need two GPUs. Each command writes a file of its own:
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
 python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
+{_PHYAI_COMMAND}
+python -m benchmarks.generator.modes --engine phyai --shape nano --modes cfg2,tp2 --work FOLDER --into FILE
 python -m benchmarks.generator.modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
 ```
 
@@ -101,9 +116,9 @@ def _job(results: dict[str, Any], mode: str, size: str) -> tuple[float, float] |
 
 
 def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any]) -> tuple[float, float]:
-    """Return the seconds of generation and of encoding: of a drawn clip if one was encoded, and of an image its own."""
+    """Return the seconds of generation and of encoding: of a drawn clip if one was encoded and is as long."""
     own = job["seconds"]["write"]
-    return job["seconds"]["generate"], own if kind == "t2i" else results["encodingSeconds"].get(size, own)
+    return job["seconds"]["generate"], own if kind in _SHORT_KINDS else results["encodingSeconds"].get(size, own)
 
 
 def _about(results: dict[str, Any]) -> str:
@@ -112,6 +127,18 @@ def _about(results: dict[str, Any]) -> str:
         "lock of the image has them: random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
         "our engine.",
+    )
+
+
+def _phyai(results: dict[str, Any]) -> str:
+    return filled(
+        f"PhyAI, at the commit of its image ({results['engine']}), made a job of each kind that our table of engines "
+        f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while other "
+        "benchmarks ran on the host's three other GPUs. Packages were those of the lock, but for NVIDIA's libraries of "
+        "CUDA, of which the machine has its own versions. Weights, frames, steps and prompts were those of the table "
+        "above, and a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
+        "compiled its kernels; that took minutes. Not run on a GPU: two GPUs, jobs that are cancelled, processes that "
+        "are killed.",
     )
 
 
@@ -138,6 +165,8 @@ def rows(results: dict[str, Any]) -> str:
     for mode, measured in results["modes"].items():
         for kind, jobs in measured["kinds"].items():
             for size, job in jobs.items():
+                if "error" in job:  # such as a kind that the engine does not make
+                    continue
                 generation, encoding = _seconds(results, kind, size, job)
                 peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
                 lines.append(

@@ -49,7 +49,8 @@ from cosmos_batch.media.gpu_decoding import device_of_this_process
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
-_MIDDLE = 0.7  # the share of a pass's time that counts as steady
+_MIDDLE = 0.7  # the share of a pass's time over which the GPU's use is averaged
+_STEADY_CLIPS = 1000  # of a pass that is long enough to have a steady part
 _COMPARED = 16  # clips whose answers are compared
 _ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
@@ -151,7 +152,7 @@ class ReasonerSession:
                 seconds = time.monotonic() - began
         results = aws.reported[reported:]
         tokens = sum(one["usage"]["completionTokens"] for one in results) / len(results)
-        steady = progress.tokens_per_second(_MIDDLE)
+        steady = progress.steady_tokens_per_second() if len(clips) >= _STEADY_CLIPS else None
         return {
             "clips": len(clips),
             "seconds": seconds,

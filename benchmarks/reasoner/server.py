@@ -8,6 +8,9 @@ from typing import Any, Self
 
 import httpx2
 
+STEADY = (0.25, 0.7)
+"""The part of a pass over 1,000 clips in which clips are both read and answered, if 256 are in the server at once."""
+
 _EVERY = 1.0  # seconds
 _INTERRUPTIONS, _TOKENS = "vllm:num_preemptions_total", "vllm:generation_tokens_total"
 
@@ -55,12 +58,9 @@ class ServerProgress:
         """Return how often vLLM interrupted an answer to make room for others, while the context lasted."""
         return self._read[-1].interruptions - self._read[0].interruptions
 
-    def tokens_per_second(self, share: float) -> float | None:
-        """Return the tokens of answers that were made per second in the middle `share` of the time.
-
-        None if the counters were not read twice in it.
-        """
-        return tokens_per_second(self._read, share)
+    def steady_tokens_per_second(self) -> float | None:
+        """Return the tokens of answers that were made per second while clips came and went."""
+        return steady_tokens_per_second(self._read)
 
     async def _sample_repeatedly(self) -> None:
         while True:
@@ -74,15 +74,15 @@ class ServerProgress:
         )
 
 
-def tokens_per_second(read: list[ServerCounters], share: float) -> float | None:
-    """Return the tokens per second between the first and the last counters in the middle `share` of the time.
+def steady_tokens_per_second(read: list[ServerCounters]) -> float | None:
+    """Return the tokens per second between the first and the last counters in the steady part of a pass.
 
-    The ends are left out because a pass begins with an empty server, and ends with one that has little to do. None if
-    fewer than two counters are in the middle.
+    A pass begins with clips that are all read and not yet answered, and ends with clips that are answered while none is
+    read. None if fewer than two counters are between the two.
     """
     first, last = read[0].moment, read[-1].moment
-    margin = (last - first) * (1 - share) / 2
-    inner = [one for one in read if first + margin <= one.moment <= last - margin]
+    begin, end = (first + share * (last - first) for share in STEADY)
+    inner = [one for one in read if begin <= one.moment <= end]
     if len(inner) < 2:
         return None
     return (inner[-1].tokens - inner[0].tokens) / (inner[-1].moment - inner[0].moment)

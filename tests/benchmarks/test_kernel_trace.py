@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from benchmarks import kernels_page
-from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
+from benchmarks.kernel_trace import kernel_kind, kernel_seconds, newest_trace, profiler_options
 
 
 def event(name: str, start: float, seconds: float, category: str = "kernel") -> dict[str, object]:
@@ -25,6 +25,11 @@ def test_kernels_that_overlap_are_busy_once_and_count_for_each_kind(tmp_path: Pa
     assert found["kinds"] == {"products": 2.0, "compiled": 2.0, "attention": 1.0, "copies": 0.5}
     assert list(found["longest"])[:2] == ["nvjet_tst_128", "triton_poi_fused"]
     assert (found["busy"], found["span"]) == (4.0, 6.0)
+
+
+def test_what_is_compiled_for_a_product_is_no_product() -> None:
+    assert kernel_kind("triton_red_fused_abs_amax_cutlass_scaled_mm_gelu_4") == "compiled"
+    assert kernel_kind("void cutlass::device_kernel<vllm::cutlass_3x_gemm_sm90_fp8<...>>") == "products"
 
 
 def test_a_trace_without_a_gpu_has_no_kernels(tmp_path: Path) -> None:

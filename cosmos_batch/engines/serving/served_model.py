@@ -133,7 +133,10 @@ class ServedModel(Generic[Plan]):
                 try:
                     server.wait_until_ready(START_SECONDS, self.dialect.gives_up_with)
                 except ServerDied as died:
-                    if self._closed.is_set() or self._may_start_again(server, had_caches, done):
+                    if self._closed.is_set():
+                        continue
+                    log.error("the engine did not start: it %s", died, extra={"printed": server.shortened_lines})
+                    if self._may_start_again(server, had_caches, done):
                         continue
                     raise self._start_failure(server, str(died)) from died
                 self._on_started(server, journal, time.monotonic() - began)

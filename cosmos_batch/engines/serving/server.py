@@ -174,6 +174,11 @@ class Server:
         return list(self._lines)
 
     @property
+    def shortened_lines(self) -> list[str]:
+        """Return the last lines that the server printed, shortened. Once it has had requests, they may quote these."""
+        return [line[:_LINE_LIMIT] for line in self.last_lines]
+
+    @property
     def error_lines(self) -> list[str]:
         """Return the last lines that look like errors, shortened.
 

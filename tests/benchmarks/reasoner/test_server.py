@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from benchmarks.reasoner.server import ServerCounters, ServerProgress, counter, tokens_per_second
+from benchmarks.reasoner.server import ServerCounters, ServerProgress, counter, steady_tokens_per_second
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
@@ -60,17 +60,17 @@ def test_counters_are_read_at_both_ends_and_between(engine: Any, monkeypatch: py
 
     progress = asyncio.run(watch())
     assert progress.interruptions == GrowingCounters.asked - 1 >= 9
-    assert (progress.tokens_per_second(1.0) or 0) > 0
+    assert (progress.steady_tokens_per_second() or 0) > 0
 
 
 def test_a_steady_rate_leaves_the_ends_of_a_pass_out() -> None:
-    read = [ServerCounters(at, 0, tokens) for at, tokens in enumerate((0, 0, 10, 110, 210, 310, 310, 310))]
-    assert tokens_per_second(read, 1.0) == pytest.approx(310 / 7)
-    assert tokens_per_second(read, 0.5) == pytest.approx(100)  # from 2 to 5
+    made = [0, 0, 0, 10, 110, 210, 310, 410, 910, 999, 999]  # tokens after each of ten seconds
+    read = [ServerCounters(at, 0, tokens) for at, tokens in enumerate(made)]
+    assert steady_tokens_per_second(read) == pytest.approx(100)
 
 
 def test_a_pass_that_is_too_short_has_no_steady_rate() -> None:
-    assert tokens_per_second([ServerCounters(0, 0, 0), ServerCounters(0.5, 0, 9)], 0.7) is None
+    assert steady_tokens_per_second([ServerCounters(0, 0, 0), ServerCounters(0.5, 0, 9)]) is None
 
 
 def test_a_counter_is_found_by_its_whole_name() -> None:

@@ -44,6 +44,13 @@ def test_the_computed_memory_agrees_with_the_measurement_of_vllm_omni() -> None:
     assert gib_per_gpu(ParallelPlan(), NANO, "my.module:Engine", jobs["832x480"]) == diffusers["832x480"]
 
 
+@pytest.mark.parametrize(("size", "peak"), [("320x192", 33.1), ("832x480", 42.4)])
+def test_the_computed_memory_agrees_with_the_measurements_of_phyai(size: str, peak: float) -> None:
+    """Peaks in GiB for Nano on an H100 with torch 2.11 (benchmarks/results/generator-phyai-nano.json)."""
+    job = replace(Workload.of(settled({"size": size}), False), tokens=3000)
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "phyai", job) - peak <= 2.9
+
+
 def test_guardrails_and_the_keys_and_values_of_prompts_take_memory() -> None:
     bare = replace(largest("cosmos3-nano", guardrails=False), tokens=0)
     for plan, guardrails, prompts in ((ParallelPlan(), 2.4, 4.5), (ParallelPlan(tp=2), 2.4, 2.25)):

@@ -95,6 +95,16 @@ def test_a_port_that_stays_taken_is_a_retryable_error_and_costs_no_compiled_code
     assert (caches / "vllm" / "graph.py").exists()
 
 
+def test_all_that_a_server_printed_before_it_failed_to_start_is_logged(
+    server_options: Path, checkpoint_dir: Path, caches: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server_options.write_text(f"--starts {tmp_path / 'starts'} --taken 1")
+    load(checkpoint_dir, caches)
+    [record] = [record for record in caplog.records if "did not start" in record.getMessage()]
+    assert record.getMessage().endswith("ended with status 1")
+    assert vars(record)["printed"] == ["serving 8", "OSError: [Errno 98] Address already in use"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
