@@ -68,10 +68,13 @@ class ServerProgress:
             await self._sample()
 
     async def _sample(self) -> None:
-        metrics = (await self._connection.get("/metrics")).raise_for_status().text
-        self._read.append(
-            ServerCounters(time.monotonic(), counter(metrics, _INTERRUPTIONS), counter(metrics, _TOKENS)),
-        )
+        self._read.append(await counters_at(self._connection))
+
+
+async def counters_at(connection: httpx2.AsyncClient) -> ServerCounters:
+    """Return the counters of a server."""
+    metrics = (await connection.get("/metrics")).raise_for_status().text
+    return ServerCounters(time.monotonic(), counter(metrics, _INTERRUPTIONS), counter(metrics, _TOKENS))
 
 
 def steady_tokens_per_second(read: list[ServerCounters]) -> float | None:

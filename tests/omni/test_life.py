@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 import pytest
 
 from cosmos_batch.contract.error import Failure
@@ -70,6 +72,28 @@ def test_server_that_is_killed_restarts(engine: VllmOmniEngine, folder: Path) ->
         assert (await engine.generate(generation(QUICK), GenerationFiles(None, {}), folder)).files
 
     asyncio.run(scene())
+
+
+@pytest.mark.timeout(900)  # two processes import all of it
+@pytest.mark.parametrize("axis", ["cfg", "tp"])
+def test_two_processes_share_a_job(axis: str, checkpoint: Path, engine: VllmOmniEngine, tmp_path: Path) -> None:
+    """They make the video that one process makes; the order of sums differs with `tp`, so pixels may by rounding."""
+    pair = VllmOmniEngine()
+    pair.guardrails, pair.plan = False, ParallelPlan(**{axis: 2})
+    pair.load(checkpoint)
+    try:
+        shared, alone = (video_of(one, tmp_path / name) for one, name in ((pair, "pair"), (engine, "alone")))
+    finally:
+        pair.close()
+    assert shared.shape == alone.shape and np.abs(shared.astype(int) - alone).max() <= 2
+
+
+def video_of(engine: VllmOmniEngine, folder: Path) -> np.ndarray:
+    """Return the frames of a short video."""
+    folder.mkdir()
+    asyncio.run(engine.generate(generation(QUICK), GenerationFiles(None, {}), folder))
+    with av.open(str(folder / "output.mp4")) as container:
+        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
 @pytest.mark.timeout(900)  # three processes import all of it, twice

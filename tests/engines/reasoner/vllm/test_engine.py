@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import httpx2
 import pytest
 
-from benchmarks.reasoner.gpu import interruptions
+from benchmarks.reasoner.server import ServerCounters, connection_to, counters_at
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.json_schema import COUNT_LIMIT
@@ -353,7 +353,13 @@ def test_no_other_process_imports_everything_to_inspect_the_model(vllm: VllmEngi
 def test_vllm_tells_how_often_it_has_interrupted_answers(vllm: VllmEngine, ask: Ask, picture: Path) -> None:
     """The benchmark's reader raises where vLLM's metrics have another name, or none."""
     ask(picture)
-    assert asyncio.run(interruptions(vllm)) == 0
+
+    async def counted() -> ServerCounters:
+        async with connection_to(vllm) as connection:
+            return await counters_at(connection)
+
+    counters = asyncio.run(counted())
+    assert counters.interruptions == 0 and counters.tokens >= 8
 
 
 def test_markup_in_a_prompt_is_no_second_video(ask: Ask, clip: Path) -> None:
