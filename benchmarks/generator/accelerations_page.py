@@ -8,32 +8,14 @@ from benchmarks.generator import modes_page
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER
 
-RESULT = FOLDER / "generator-nano.json"
 AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 OURS = FOLDER / "generator-ours-nano.json"  # the engine as it is, exact and with all lossy modes
 WHOLE = FOLDER / "generator-whole-nano.json"  # whole jobs, whose files are encoded while the GPU decodes
 EACH_MODE = FOLDER / "generator-lossy-nano.json"  # of a run before the engine was asynchronous
 BEFORE = FOLDER / "generator-lossy-nano-0acf09b4.json"  # of a run before the changes that its profile led to
-LEAST = {"320x192": 1.5, "832x480": 1.25}
-"""How many times faster than the baseline our engine must be."""
-
-# NVIDIA's own seconds for vLLM-Omni on one H100 80GB HBM3, of 189 frames and 35 steps (inference_benchmarks.md, June
-# 2026); the prompt and what is timed of a job it does not say.
-GOALS = {"320x192": 6.97, "832x480": 58.2}
-_MEASURES = {
-    "baseline": "unmodified Diffusers",
-    "frames": "frames are copied from the GPU as bytes, not as PIL images",
-    "readOnce": "each prompt encoded once",
-    "compiled": "layers compiled",
-    "channelsLast": "VAE with channels last",
-    "givenOnly": "only given frames are encoded",
-    "flashAttention": "FlashAttention 3 instead of cuDNN's",
-    "fusedDecoder": "VAE's decoder with fewer operations",
-    "sharedTimestep": "timestep embedded once for a pass",
-    "asynchronous": "the host waits for no result of the GPU",
-}
+SIZES = ("320x192", "832x480")
 DEFAULT = "asynchronous"
-"""The last measure, so the engine as it is."""
+"""The measure of the engine as it is."""
 _LOSSY = {
     "fp8": "`fp8`",
     "stepCache": "`stepCache`",
@@ -42,9 +24,6 @@ _LOSSY = {
     "fp8Everywhere": "`fp8` and `fp8Attention`",
     "all": "`fp8`, `fp8Attention` and `stepCache`",
 }
-_DIFFUSERS = {"320x192": 9.0, "832x480": 68.0}
-"""The same table's, for Diffusers."""
-
 _JOBS = "t2v:320x192,i2v:320x192,sound:320x192,t2i:832x480,t2v:832x480"
 _AS_IT_SHIPS = (
     "python -m benchmarks.generator.modes --engine diffusers --shape nano --modes plain "
@@ -62,9 +41,8 @@ _COMMAND = "python -m benchmarks.generator.accelerations --shape nano"
 
 
 def text() -> str:
-    """Return the section; without results of each optimization it says so."""
-    if not RESULT.exists():
-        return f"""## Diffusers on a GPU
+    """Return the section."""
+    return f"""## Diffusers on a GPU
 
 {_as_it_ships()}
 {_ours()}
@@ -84,20 +62,6 @@ What the older optimizations gain was not measured with the PyTorch of the image
 {_EACH_MODE}
 {_COMMAND}
 ```
-"""
-    results = json.loads(RESULT.read_text(encoding="utf-8"))
-    return f"""## Diffusers on a GPU
-
-{_about(results)}
-The prompts have {" and ".join(f"{one:,}" for one in results["workload"]["promptTokens"])} tokens. In the tables, each \
-row adds an optimization to those of the rows above.
-
-{"".join(_size(size, results) for size in LEAST if size in results.get("sizes", {}))}\
-{_lossy(results.get("sizes", {}))}{_start(results)}{_memory(results)}```
-{_COMMAND}
-```
-
-Where a size has fewer rows, the others were left out of its call, with `--sizes` and `--only`.
 """
 
 
@@ -190,7 +154,7 @@ def _goals(ours: dict[str, Any], whole: dict[str, Any]) -> list[str]:
 def _each_mode() -> str:
     """Return what each lossy mode gains and changes, in one run of an earlier day."""
     found = json.loads(EACH_MODE.read_text(encoding="utf-8"))
-    small, large = (found["sizes"][size] for size in LEAST)
+    small, large = (found["sizes"][size] for size in SIZES)
     names = {**dict.fromkeys(("sharedTimestep", DEFAULT), "no mode"), **_LOSSY}
     rows = [
         f"| {words} | {_measured(small.get(name))} | {_measured(large.get(name))} |"
@@ -202,7 +166,7 @@ def _each_mode() -> str:
         "one run beside another benchmark. The host still waited for the GPU in each step, as at commit 714a7739:",
     )
     before = json.loads(BEFORE.read_text(encoding="utf-8"))["sizes"]
-    earlier = [[before[size][name]["seconds"] for size in LEAST] for name in ("fusedDecoder", "all")]
+    earlier = [[before[size][name]["seconds"] for size in SIZES] for name in ("fusedDecoder", "all")]
     after = filled(
         "`fp8Attention` changes the time of a video of 320x192 by two percent at most, in either direction. At 832x480 "
         "it saves a tenth, and the difference is three times as large. Before the changes that a profile led to, at "
@@ -256,138 +220,3 @@ def _kernels() -> str:
     )
     head = f"| | {' | '.join(kernels_page.KINDS.values())} |\n|---|{'---|' * len(kernels_page.KINDS)}"
     return "\n".join([about, "", head, *rows, "", after])
-
-
-def _about(results: dict[str, Any]) -> str:
-    load = results["workload"]
-    return filled(
-        f"Measured {results['day']} on {results['machine']}, torch {results['torch']}, Diffusers "
-        f"{results['diffusers']}, fa3-fwd {results['fa3-fwd']}, torchao {results['torchao']}, as the lock of the image "
-        f"has them: random weights in Cosmos3-Nano's true shape, text to video, {load['frames']} frames, "
-        f"{load['steps']} steps, guidance {load['guidance']:g}.",
-    )
-
-
-def last(rows: dict[str, Any]) -> dict[str, Any]:
-    """Return the last row of a size, which has all accelerations."""
-    most: dict[str, Any] = next(rows[name] for name in reversed(_MEASURES) if name in rows)
-    return most
-
-
-def _size(size: str, results: dict[str, Any]) -> str:
-    rows = results["sizes"][size]
-    baseline = rows["baseline"]["seconds"]
-    lines = [
-        f"### {size}",
-        "",
-        "| | seconds | speed relative to the baseline | transformer, its host time | VAE | everything else | "
-        "whole job | difference, largest and mean |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    added: list[str] = []
-    for name, description in _MEASURES.items():
-        added.append(description)
-        if name not in rows:
-            continue
-        one, parts = rows[name], rows[name]["parts"]
-        rest = one["seconds"] - sum(parts[part].get("gpu", parts[part]["host"]) for part in ("transformer", "vae"))
-        lines.append(
-            f"| {'; '.join(added)} | {one['seconds']:.2f} | {baseline / one['seconds']:.2f} | "
-            f"{_seconds(parts['transformer'])}, {parts['transformer']['host']:.2f} | {_seconds(parts['vae'])} | "
-            f"{rest:.2f} | {one['whole']:.2f} | {one['largest']}, {one['mean']:.2f} |"
-        )
-        added.clear()
-    return "\n".join([*lines, "", _limits(size, rows, _started(results, size)), "", ""])
-
-
-def _limits(size: str, rows: dict[str, Any], started: list[float]) -> str:
-    ours, baseline = last(rows)["seconds"], rows["baseline"]["seconds"]
-    missing = "" if DEFAULT in rows else f"\n\nNot measured yet: {_MEASURES[DEFAULT]}."
-    fast, goal = baseline / ours, GOALS[size]
-    again = "".join(f", and {one:.2f} s if the engine is started as a worker starts it" for one in started)
-    return (
-        f"- Our engine is {fast:.2f} times as fast as the baseline, "
-        f"{_verdict([fast >= LEAST[size]], f'limit: at least {LEAST[size]}')}.\n"
-        f"- It takes {ours:.2f} s{again};\n"
-        f"  {_verdict([one < goal for one in (ours, *started)], f'goal: under {goal} s (NVIDIA, for vLLM-Omni)')}.\n"
-        f"- For Diffusers, NVIDIA published {_DIFFUSERS[size]:g} s, without the prompt.\n"
-        f"- The differences are those of pixel values, 0 to 255, from the baseline.{missing}"
-    )
-
-
-def _started(results: dict[str, Any], size: str) -> list[float]:
-    """Return the results of the engine started as a worker starts it, if they were measured."""
-    whole = results.get("start", {}).get("diffusers", {}).get("with", {}).get("whole", {})
-    return [whole[size]["generate"]] if size in whole else []
-
-
-def _lossy(sizes: dict[str, Any]) -> str:
-    lines = [
-        "### Lossy modes",
-        "",
-        "These modes change the output and are [off by default](generator-engines.md#lossy-modes). They were measured",
-        "with all optimizations above. With random weights, only the times are meaningful. Nothing is known about the",
-        "quality: the difference shows that the video is another one, not whether it is worse.",
-        "",
-        "| | seconds | speed relative to our exact engine | difference from the baseline, largest and mean |",
-        "|---|---|---|---|",
-    ]
-    for size, rows in sizes.items():
-        for name, description in _LOSSY.items():
-            one = rows.get(name)
-            figures = "not measured yet | |"
-            if one is not None:
-                times = last(rows)["seconds"] / one["seconds"]
-                figures = f"{one['seconds']:.2f} | {times:.2f} | {one['largest']}, {one['mean']:.2f}"
-            lines.append(f"| {size}, {description} | {figures} |")
-    return "\n".join([*lines, "", ""])
-
-
-def _verdict(met: list[bool], limit: str) -> str:
-    if all(met):
-        return f"{limit}: met"
-    return f"{limit}: {'**met by one of the two**' if any(met) else '**not met**'}"
-
-
-def _seconds(part: dict[str, float]) -> str:
-    """Return the seconds on the GPU, or on the host without a GPU."""
-    return f"{part.get('gpu', part['host']):.2f}"
-
-
-def _start(results: dict[str, Any]) -> str:
-    if "start" not in results:
-        return "### From a job to its first step\n\nNot measured yet.\n\n"
-    return "### From a job to its first step\n\n" + "".join(_starts(one) for one in results["start"].values())
-
-
-def _starts(start: dict[str, Any]) -> str:
-    whole = start["with"]["whole"]
-    rows = [f"| {start['with']['engine']}, to the first step | {' | '.join(whole)} |", f"|---|{'---|' * len(whole)}"]
-    resident = {size: one["prepare"] + one["firstStep"] for size, one in whole.items()}
-    for name, description in (("without", "nothing compiled before"), ("with", "compiled code kept")):
-        one = start[name]
-        took = one["boot"] + one["loaded"]
-        longer = {size: one["firstJob"][size] - one["resident"][size] for size in whole}
-        seconds = " | ".join(f"{took + max(longer[size], 0) + resident[size]:.1f} s" for size in whole)
-        rows.append(f"| new process, {description}, at most | {seconds} |")
-    rows.append(f"| model resident | {' | '.join(f'{seconds:.2f} s' for seconds in resident.values())} |")
-    rows.append(f"| the whole job, resident | {' | '.join(f'{_whole(one):.2f} s' for one in whole.values())} |")
-    phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in start["with"]["phases"].items())
-    emptied = "was emptied before each" if start["with"]["filesForgotten"] else "could not be emptied"
-    return (
-        "\n".join(rows) + f"\n\nThe phases of the start with compiled code kept: {phases}. The page cache\n"
-        f"{emptied}; the weights are on the machine's disk. The time by which the first job is slower than the\n"
-        "second one is counted as time before its first step. The whole job ends when its file is written.\n\n"
-    )
-
-
-def _whole(one: dict[str, float]) -> float:
-    """Return the seconds of a whole job. The phase `firstStep` is part of `generate`."""
-    return one["prepare"] + one["generate"] + one["write"]
-
-
-def _memory(results: dict[str, Any]) -> str:
-    if "memory" not in results:
-        return ""
-    rows = [f"| {size} | {one['peakBytes'] / 2**30:.1f} GiB |" for size, one in results["memory"].items()]
-    return "### Peak memory\n\n| | peak |\n|---|---|\n" + "\n".join(rows) + "\n\n"
