@@ -129,11 +129,11 @@ These starts were all on the H200, with the files in the page cache.
 
 {_shorter_starts(newest, h100)}
 
-Not measured with this release: a process for each clip, the 8B, two GPUs; raw vLLM was not done on the H100 within 200
-s. The last command needs two GPUs. It was tried on 2026-11-27 and 2026-11-28, on two hosts: all three starts of vLLM
-ended with `OSError: [Errno 98] Address already in use` after about 90 s, the last two alone on two of four H100. The
-cause is not known. vLLM's output was lost; since then the worker's log keeps it. On a CPU, two processes that share a
-tiny model answer as one does.
+Not measured with this release: a process for each clip, the 8B, two GPUs, a GPU whose memory other programs hold (the
+last command but one). Raw vLLM was not done on the H100 within 200 s. The last command needs two GPUs. It was tried on
+2026-11-27 and 2026-11-28, on two hosts: all three starts of vLLM ended with `OSError: [Errno 98] Address already in
+use` after about 90 s, the last two alone on two of four H100. The cause is not known. vLLM's output was lost; since then
+the worker's log keeps it. On a CPU, two processes that share a tiny model answer as one does.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
@@ -145,6 +145,7 @@ python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 --lossy fp8
+python -m benchmarks.full_gpu vllm --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --passes 1 -- --load-format dummy
 ```
 
