@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -53,7 +53,7 @@ Ask = Callable[[Any], str]
 
 def main() -> None:
     """Run the check; the module's docstring has the options."""
-    options = parse()
+    options = parse(sys.argv[1:])
     start_logging()
     results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "engine": options.engine}
     with tempfile.TemporaryDirectory() as temporary:
@@ -70,7 +70,7 @@ def main() -> None:
             options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.full_gpu", description=__doc__)
     parser.add_argument("engine", choices=("vllm", "diffusers"))
@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="kept folder of the checkpoint; a temporary one by default")
     parser.add_argument("--free", type=lambda text: [float(one) for one in text.split(",")], default=[24.0, 8.0, 3.0])
     parser.add_argument("--size", default="832x480", help="of the generator's videos")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _loaded_in(load: Callable[[], Any], ask: Ask, free: float) -> dict[str, Any]:

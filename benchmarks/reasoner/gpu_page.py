@@ -132,8 +132,8 @@ These starts were all on the H200, with the files in the page cache.
 Not measured with this release: a process for each clip, the 8B, two GPUs, a GPU whose memory other programs hold (the
 last command but one). Raw vLLM was not done on the H100 within 200 s. The last command needs two GPUs. It was tried on
 2026-11-27 and 2026-11-28, on two hosts: all three starts of vLLM ended with `OSError: [Errno 98] Address already in
-use` after about 90 s, the last two alone on two of four H100. The cause is not known. vLLM's output was lost; since then
-the worker's log keeps it. On a CPU, two processes that share a tiny model answer as one does.
+use` after about 90 s, the last two alone on two of four H100. The cause is not known. vLLM's output was lost; since
+then the worker's log keeps it. On a CPU, two processes that share a tiny model answer as one does.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
