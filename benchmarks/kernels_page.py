@@ -51,7 +51,9 @@ def reasoner() -> str:
         f"{answers['sameAnswers']} of {answers['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
         f"{answers['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
         f"{answers['largestDifference']:.2f}. With random weights many tokens are about as probable as the first, so "
-        "this tells nothing of a trained model."
+        "this tells nothing of a trained model. In all these profiles a kernel that Inductor compiled counts as such, "
+        "also where it prepares a product of matrices; that was corrected on 2026-11-28, for the 40 longest kernels of "
+        "each profile."
     )
     return f"""{filled(_about(found, f"{exact['clips']} clips, all sent at once"))}
 
@@ -75,7 +77,7 @@ def reasoner_on_h100(found: dict[str, Any]) -> str:
         f"Kernels run for {busy:.1f} ms for a clip, so {1000 / busy:.1f} clips per second are the most. Reading kept "
         f"keys and values takes {reading / profile['busy']:.0%} of that, at {terabytes / reading:.1f} of "
         f"{TERABYTES_PER_SECOND['H100']} TB/s, products of matrices {kinds['products'] / profile['busy']:.0%}, and "
-        f"what Inductor compiled, most of it the rounding to FP8, {kinds['compiled'] / profile['busy']:.0%}."
+        f"what Inductor compiled, most of it kernels that also round to FP8, {kinds['compiled'] / profile['busy']:.0%}."
     )
     return f"{filled(about)}\n\n{_table({'fp8Cache': profile})}\n\n{filled(paragraph)}"
 

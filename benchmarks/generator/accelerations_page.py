@@ -67,7 +67,7 @@ What the older optimizations gain was not measured with the PyTorch of the image
 
 def _as_it_ships() -> str:
     """Return the jobs of vLLM-Omni's table, made by Diffusers."""
-    results, omni = (json.loads(path.read_text(encoding="utf-8")) for path in (AS_IT_SHIPS, modes_page.RESULT))
+    results, omni = (modes_page.read(path) for path in (AS_IT_SHIPS, modes_page.RESULT))
     own, other = results["modes"]["plain"], omni["modes"]["plain"]
     sizes = [size for size in own["kinds"]["t2v"] if size in other["kinds"]["t2v"]]
     pairs = " and ".join(
@@ -106,10 +106,10 @@ def _ours() -> str:
     small, lossy = whole["sizes"]["320x192"][DEFAULT], [sizes["all"]["whole"] for sizes in whole["sizes"].values()]
     after = filled(
         f"The whole jobs in the next table are of another run, measured {whole['day']} on {whole['machine']}, while "
-        "other benchmarks ran on the host's three other GPUs. A thread of its own encodes the file while the GPU "
+        "up to three of the host's other GPUs ran benchmarks. A thread of its own encodes the file while the GPU "
         "decodes. A drawn clip was encoded in place of the generated one, because random weights make noise. A file of "
         f"320x192 was done {small['whole'] - small['seconds']:.2f} s after the GPU was. With all three modes, whole "
-        f"jobs took {lossy[0]:.2f}, {lossy[1]:.2f} and {lossy[2]:.2f} s.",
+        f"jobs took {lossy[0]:.2f} s at 320x192, {lossy[1]:.2f} s at 832x480 and {lossy[2]:.2f} s at 1280x720.",
     )
     goals = ["| goal, on one H100 | measured | |", "|---|---|---|", *_goals(found, whole)]
     head = "| | generation | transformer, VAE | peak | difference |\n|---|---|---|---|---|"

@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
@@ -28,8 +29,8 @@ _JOBS = (
 )
 _PHYAI_COMMAND = (
     "python -m benchmarks.generator.modes --engine phyai --shape nano --modes plain --jobs t2v:320x192,i2v:320x192,"
-    "sound:320x192,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,t2v:832x480 "
-    "--first t2v:320x192 --work FOLDER --into FILE"
+    "sound:320x192,t2i:832x480,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,"
+    "t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 )
 _SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
 """Kinds whose files have fewer frames than the videos, so that their own encoding counts."""
@@ -50,7 +51,7 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    results, earlier, phyai = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULT, EARLIER, PHYAI))
+    results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
@@ -93,10 +94,11 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(phyai)}
 
-Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28, alone on two of
-the four H100 of a host: two starts ended with `OSError: [Errno 98] Address already in use` after about 100 s each, as
-[the reasoner's](#on-an-h100) did. The cause is not known. The server's output was lost; since then the worker's log
-keeps it. The last two commands need two GPUs. Each command writes a file of its own:
+Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28, on two of the
+four H100 of a host, while a vLLM ran or started on the others: two starts ended with `OSError: [Errno 98] Address
+already in use` after about 100 s each, as [the reasoner's](#on-an-h100) did. Which address it was is not known. The
+server's output was lost; since then the worker's log keeps it. The last two commands need two GPUs. Each command writes
+a file of its own:
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
@@ -107,6 +109,18 @@ python -m benchmarks.generator.modes --shape nano --modes tp2,cfg2,cfg2Hsdp --wo
 ```
 
 """
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return results without the jobs that failed, such as those of a kind that the engine does not make."""
+    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    for mode in results["modes"].values():
+        made = {
+            kind: {size: job for size, job in jobs.items() if "error" not in job}
+            for kind, jobs in mode["kinds"].items()
+        }
+        mode["kinds"] = {kind: jobs for kind, jobs in made.items() if jobs}
+    return results
 
 
 def _job(results: dict[str, Any], mode: str, size: str) -> tuple[float, float] | None:
@@ -133,12 +147,12 @@ def _about(results: dict[str, Any]) -> str:
 def _phyai(results: dict[str, Any]) -> str:
     return filled(
         f"PhyAI, at the commit of its image ({results['engine']}), made a job of each kind that our table of engines "
-        f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while other "
-        "benchmarks ran on the host's three other GPUs. Packages were those of the lock, but for NVIDIA's libraries of "
-        "CUDA, of which the machine has its own versions. Weights, frames, steps and prompts were those of the table "
-        "above, and a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
-        "compiled its kernels; that took minutes. Not run on a GPU: two GPUs, jobs that are cancelled, processes that "
-        "are killed.",
+        f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while up to three "
+        "of the host's other GPUs ran benchmarks. Packages were those of the lock, but for NVIDIA's libraries of CUDA, "
+        "of which the machine has its own versions. Weights, frames, steps and prompts were those of the table above; "
+        "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
+        "compiled kernels for more than a minute. Each other job is the first of its kind or size. Not run: two GPUs, "
+        "jobs that are cancelled, processes that are killed.",
     )
 
 
@@ -165,8 +179,6 @@ def rows(results: dict[str, Any]) -> str:
     for mode, measured in results["modes"].items():
         for kind, jobs in measured["kinds"].items():
             for size, job in jobs.items():
-                if "error" in job:  # such as a kind that the engine does not make
-                    continue
                 generation, encoding = _seconds(results, kind, size, job)
                 peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
                 lines.append(

@@ -46,6 +46,7 @@ from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.media.gpu_decoding import device_of_this_process
+from cosmos_batch.worker.logs import start_logging
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
@@ -283,6 +284,7 @@ def profiled(folder: Path) -> Iterator[None]:
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
+    start_logging()  # a server that does not start is logged with all that it has printed
     device_of_this_process()  # before PyTorch starts CUDA, with flags that FFmpeg does not take
     tiny = options.shape == "tiny"
     scale, warm_up = (1, 8) if tiny else (2, 64)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -47,11 +48,16 @@ class ServerProgress:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        """Read the counters once more, unless the context ended with an error. Raises that of a reading that failed."""
         assert self._sampling is not None
         self._sampling.cancel()
-        await asyncio.gather(self._sampling, return_exceptions=True)
-        await self._sample()
-        await self._connection.aclose()
+        try:
+            with suppress(asyncio.CancelledError):
+                await self._sampling
+            if kind is None:
+                await self._sample()
+        finally:
+            await self._connection.aclose()
 
     @property
     def interruptions(self) -> int:

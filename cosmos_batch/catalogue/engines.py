@@ -78,19 +78,22 @@ class RegisteredEngine:
     abilities: GeneratorAbilities | None = None
 
 
-# Text to video at 832x480 took 35.6 GiB with Diffusers.
-_VLLM_OMNI_ABOVE_DIFFUSERS = 39.0 - 35.6
-_PHYAI_ABOVE_DIFFUSERS = 42.4 - 35.6  # with what PhyAI kept of the jobs before, one of them with sound
+def _peaks_above_diffusers(small: float, large: float) -> tuple[tuple[float, float], ...]:
+    """Return the peaks of an engine that takes so many GiB more than Diffusers for a video of 320x192, and of 832x480.
 
-
-def _peaks_above_diffusers(gib: float) -> tuple[tuple[float, float], ...]:
-    """Return the peaks of an engine that takes so many GiB more than Diffusers for a video of 832x480.
-
-    At 1280x720 it was not measured: the same difference is assumed there, and none for images and the smallest videos.
+    Images are assumed to take as much more as the small video, and videos of 1280x720 as the large one: these were not
+    measured.
     """
-    small, large = PEAKS_OF_DIFFUSERS[:2], PEAKS_OF_DIFFUSERS[2:]
-    return (*small, *((megapixels, peak + gib) for megapixels, peak in large))
+    return tuple(
+        (megapixels, peak + more)
+        for (megapixels, peak), more in zip(PEAKS_OF_DIFFUSERS, (small, small, large, large), strict=True)
+    )
 
+
+# On an H100, text to video at 832x480 took 35.6 GiB with Diffusers, 39.0 with vLLM-Omni 0.30.0, and 42.4 with PhyAI,
+# which took 35.1 at 320x192 with sound (benchmarks/results/generator-phyai-nano.json).
+_PEAKS_OF_VLLM_OMNI = _peaks_above_diffusers(0.0, 39.0 - 35.6)
+_PEAKS_OF_PHYAI = _peaks_above_diffusers(1.5, 42.4 - 35.6)
 
 _ROWS = (
     RegisteredEngine(
@@ -120,7 +123,7 @@ _ROWS = (
         one_image_only=True,
     ),
     # Generators, the fastest first by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100:
-    # 202, 208 and 240 s). PhyAI is not in it; here it took 69 s for a video of 832x480 for which Diffusers takes 54.
+    # 202, 208 and 240 s). PhyAI is not in it; here it took 69 s for a video of 832x480.
     RegisteredEngine(
         name="vllm-omni",
         title="vLLM-Omni",
@@ -137,7 +140,7 @@ _ROWS = (
             offload=True,
             lossy=("seaCache",),
             distilled=True,
-            memory_peaks=_peaks_above_diffusers(_VLLM_OMNI_ABOVE_DIFFUSERS),
+            memory_peaks=_PEAKS_OF_VLLM_OMNI,
         ),
     ),
     RegisteredEngine(
@@ -192,7 +195,7 @@ _ROWS = (
             flow_shift=10.0,
             unknown_domains=NEWER_DOMAINS,
             axes=("tp", "cfg"),
-            memory_peaks=_peaks_above_diffusers(_PHYAI_ABOVE_DIFFUSERS),
+            memory_peaks=_PEAKS_OF_PHYAI,
         ),
     ),
 )

@@ -205,6 +205,18 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     )
 
 
+def test_a_job_that_failed_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modes_page, "RESULT", tmp_path / "found.json")
+    found = _modes(6.0, 2.9, 0.3, 0.5)
+    kinds = found["modes"]["plain"]["kinds"]
+    kinds["t2v"]["832x480"] = {"error": "It failed."}
+    kinds["sound"] = {"320x192": {"error": "It failed."}}
+    modes_page.RESULT.write_text(json.dumps(found))
+    text = modes_page.text()
+    assert "| 832x480, exact, generation and encoding: at most 55 s | not measured | **not met** |" in text
+    assert "Not measured with these versions: images, videos from images, sound, two GPUs." in text
+
+
 @pytest.mark.parametrize(("over", "verdict"), [(0.0, "met"), (0.01, "**not met**")])
 def test_a_goal_of_diffusers_is_met_by_a_measurement_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: float, verdict: str

@@ -82,6 +82,8 @@ def test_two_processes_share_a_job(axis: str, checkpoint: Path, engine: VllmOmni
     pair.guardrails, pair.plan = False, ParallelPlan(**{axis: 2})
     pair.load(checkpoint)
     try:
+        server = pair._served._server
+        assert server is not None and sum("Worker" in name for name in names(server._process.pid)) == 2
         shared, alone = (video_of(one, tmp_path / name) for one, name in ((pair, "pair"), (engine, "alone")))
     finally:
         pair.close()
@@ -107,6 +109,11 @@ def test_impossible_plan_is_reported_and_leaves_no_process(checkpoint: Path) -> 
     server = engine._served._server
     assert server is not None and not server.is_running
     assert living(server._process.pid) == []
+
+
+def names(group: int) -> list[str]:
+    """Return the command lines of a group's processes."""
+    return [Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ") for process in living(group)]
 
 
 def living(group: int) -> list[str]:

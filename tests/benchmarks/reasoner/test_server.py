@@ -63,6 +63,30 @@ def test_counters_are_read_at_both_ends_and_between(engine: Any, monkeypatch: py
     assert (progress.steady_tokens_per_second() or 0) > 0
 
 
+def test_a_reading_that_failed_is_no_shorter_measurement(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.reasoner.server._EVERY", 0.01)
+
+    async def watch() -> None:
+        async with ServerProgress(engine) as progress:
+            monkeypatch.setattr(GrowingCounters, "do_GET", lambda handler: handler.send_error(500))
+            assert progress._sampling is not None
+            while not progress._sampling.done():
+                await asyncio.sleep(0.01)
+
+    with pytest.raises(httpx2.HTTPStatusError):
+        asyncio.run(watch())
+
+
+def test_an_error_of_the_pass_is_not_hidden_by_the_last_reading(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def watch() -> None:
+        async with ServerProgress(engine):
+            monkeypatch.setattr(GrowingCounters, "do_GET", lambda handler: handler.send_error(500))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(watch())
+
+
 def test_a_steady_rate_leaves_the_ends_of_a_pass_out() -> None:
     made = [0, 0, 0, 10, 110, 210, 310, 410, 910, 999, 999]  # tokens after each of ten seconds
     read = [ServerCounters(at, 0, tokens) for at, tokens in enumerate(made)]

@@ -44,10 +44,12 @@ def test_the_computed_memory_agrees_with_the_measurement_of_vllm_omni() -> None:
     assert gib_per_gpu(ParallelPlan(), NANO, "my.module:Engine", jobs["832x480"]) == diffusers["832x480"]
 
 
-@pytest.mark.parametrize(("size", "peak"), [("320x192", 33.1), ("832x480", 42.4)])
-def test_the_computed_memory_agrees_with_the_measurements_of_phyai(size: str, peak: float) -> None:
+@pytest.mark.parametrize(
+    ("size", "sound", "peak"), [("320x192", False, 33.1), ("320x192", True, 35.1), ("832x480", False, 42.4)]
+)
+def test_the_computed_memory_agrees_with_the_measurements_of_phyai(size: str, sound: bool, peak: float) -> None:
     """Peaks in GiB for Nano on an H100 with torch 2.11 (benchmarks/results/generator-phyai-nano.json)."""
-    job = replace(Workload.of(settled({"size": size}), False), tokens=3000)
+    job = replace(Workload.of(settled({"size": size, "sound": sound}), False), tokens=3000)
     assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "phyai", job) - peak <= 2.9
 
 
