@@ -94,11 +94,9 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(phyai)}
 
-Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28, on two of the
-four H100 of a host, while a vLLM ran or started on the others: two starts ended with `OSError: [Errno 98] Address
-already in use` after about 100 s each, as [the reasoner's](#on-an-h100) did. Which address it was is not known. The
-server's output was lost; since then the worker's log keeps it. The last two commands need two GPUs. Each command writes
-a file of its own:
+Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28. It ended with an
+error [of the machine's own start script](#on-an-h100), as the reasoner did. The last two commands need two GPUs. Each
+command writes a file of its own:
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE

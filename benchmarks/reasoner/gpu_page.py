@@ -133,10 +133,10 @@ These starts were all on the H200, with the files in the page cache.
 
 Not measured with this release: a process for each clip, the 8B, two GPUs, a GPU whose memory other programs hold (the
 last command but one). The run of raw vLLM on the H100 was stopped after 200 s, before it had a result. The last command
-needs two GPUs. It was tried on 2026-11-27 and 2026-11-28, on two hosts, each time while other servers started or ran on
-the host's other GPUs: all three starts of vLLM ended with `OSError: [Errno 98] Address already in use` after about 90
-s. Which address it was is not known. vLLM's output was lost; since then the worker's log and the benchmark keep it. On
-a CPU, two processes that share a tiny model answer as one does.
+needs two GPUs. It was tried on 2026-11-27 and 2026-11-28, and vLLM ended with `OSError: [Errno 98] Address already in
+use`. That was the fault of the machine's own script named `vllm`: it started a server when it was imported, and with
+two GPUs vLLM spawns processes that import it. The script that pip writes does not. On a CPU, two spawned processes that
+share a tiny model answer as one does, and with such a script they end with the same error.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile

@@ -1,4 +1,7 @@
-"""Two processes of a real vLLM server share a tiny model on the CPU, and answer as one process does."""
+"""Two processes of a real vLLM server share a tiny model on the CPU, and answer as one process does.
+
+They are spawned, as those of a server on GPUs are: it has used CUDA when it starts them.
+"""
 
 import asyncio
 import os
@@ -21,7 +24,6 @@ SHARED = ["--tensor-parallel-size", "2", "--mm-encoder-tp-mode", "data", "--asyn
 
 APART = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
-    "VLLM_WORKER_MULTIPROC_METHOD": "fork",
     "VLLM_CPU_OMP_THREADS_BIND": "|".join(str(core) for core in CORES),
 }
 """The environment of a server with processes of its own, as on a GPU; each has a core."""
@@ -35,8 +37,16 @@ def test_two_processes_answer_as_one_does(tmp_path: Path, monkeypatch: pytest.Mo
     alone = answer_of(checkpoint, clip, tmp_path / "alone")
     options, environment = VllmPlan.command, VllmPlan.environment
     monkeypatch.setattr(VllmPlan, "command", lambda *arguments: [*options(*arguments), *SHARED])
-    monkeypatch.setattr(VllmPlan, "environment", lambda *arguments: {**environment(*arguments), **APART})
+    spawning = {"PYTHONPATH": str(without_forks(tmp_path / "spawning"))}
+    monkeypatch.setattr(VllmPlan, "environment", lambda *arguments: {**environment(*arguments), **APART, **spawning})
     assert answer_of(checkpoint, clip, tmp_path / "shared", processes=2) == alone != ""
+
+
+def without_forks(folder: Path) -> Path:
+    """Write an empty module in the place of `scripts/vllm_cpu/vllm_fork.py`, with which our tests have vLLM forked."""
+    folder.mkdir()
+    (folder / "vllm_fork.py").touch()
+    return folder
 
 
 def answer_of(checkpoint: Path, clip: Path, folder: Path, processes: int = 1) -> str:
