@@ -5,7 +5,6 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -54,15 +53,10 @@ class GpuUsage:
 
     def busy_by_second(self) -> list[int | None]:
         """Return for how many percent of each second the GPU was busy; None for a second without a sample."""
-        return busy_by_second([(at, busy) for at, (busy, *_) in self._samples])
-
-
-def busy_by_second(samples: Sequence[tuple[float, float]]) -> list[int | None]:
-    """Return the mean of each second of samples, which are a time in seconds and percent each."""
-    seconds: dict[int, list[float]] = {}
-    for at, busy in samples:
-        seconds.setdefault(int(at - samples[0][0]), []).append(busy)
-    return [
-        round(statistics.fmean(seconds[second])) if second in seconds else None
-        for second in range(max(seconds, default=-1) + 1)
-    ]
+        seconds: dict[int, list[float]] = {}
+        for at, (busy, *_) in self._samples:
+            seconds.setdefault(int(at - self._samples[0][0]), []).append(busy)
+        return [
+            round(statistics.fmean(seconds[second])) if second in seconds else None
+            for second in range(max(seconds, default=-1) + 1)
+        ]

@@ -52,7 +52,7 @@ def _reasoner() -> str:
 
 
 def _generator() -> str:
-    results = json.loads(modes_page.RESULT.read_text(encoding="utf-8"))
+    results = modes_page.read(modes_page.RESULT)
     sizes = results["modes"]["plain"]["kinds"]["t2v"].items()
     seconds = ", ".join(f"{job['seconds']['generate']:.1f} s at {size}" for size, job in sizes)
     return (

@@ -38,7 +38,7 @@ from benchmarks.reasoner import worker as reasoner_worker
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner.gpu_decoding import COMPARED, FEW_CORES, same_frames
 from benchmarks.reasoner.large_clips import make_large_clips
-from benchmarks.reasoner.server import ServerProgress, connection_to
+from benchmarks.reasoner.server import STEADY_CLIPS, ServerProgress, connection_to
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.reasoner import chat_request
@@ -51,7 +51,6 @@ from cosmos_batch.worker.logs import start_logging
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _MIDDLE = 0.7  # the share of a pass's time over which the GPU's use is averaged
-_STEADY_CLIPS = 1000  # of a pass that is long enough to have a steady part
 _COMPARED = 16  # clips whose answers are compared
 _ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
@@ -153,7 +152,7 @@ class ReasonerSession:
                 seconds = time.monotonic() - began
         results = aws.reported[reported:]
         tokens = sum(one["usage"]["completionTokens"] for one in results) / len(results)
-        steady = progress.steady_tokens_per_second() if len(clips) >= _STEADY_CLIPS else None
+        steady = progress.steady_tokens_per_second() if len(clips) >= STEADY_CLIPS else None
         return {
             "clips": len(clips),
             "seconds": seconds,

@@ -1,4 +1,4 @@
-"""What a benchmark reads from the vLLM server of an engine while clips are answered."""
+"""Reads the counters of an engine's vLLM server while clips are answered."""
 
 import asyncio
 import time
@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import httpx2
 
-STEADY = (0.25, 0.7)
-"""The part of a pass over 1,000 clips in which clips are both read and answered, if 256 are in the server at once."""
+STEADY_CLIPS, STEADY = 1000, (0.25, 0.7)
+"""A pass over so many clips has a steady part, and which part of its time that is: clips are both read and answered in
+it, if 256 are in the server at once."""
 
 _EVERY = 1.0  # seconds
 _INTERRUPTIONS, _TOKENS = "vllm:num_preemptions_total", "vllm:generation_tokens_total"
@@ -65,8 +66,17 @@ class ServerProgress:
         return self._read[-1].interruptions - self._read[0].interruptions
 
     def steady_tokens_per_second(self) -> float | None:
-        """Return the tokens of answers that were made per second while clips came and went."""
-        return steady_tokens_per_second(self._read)
+        """Return the tokens of answers that were made per second in the steady part of a pass.
+
+        A pass begins with clips that are all read and not yet answered, and ends with clips that are answered while
+        none is read. None if the counters were not read twice between the two.
+        """
+        first, last = self._read[0].moment, self._read[-1].moment
+        begin, end = (first + share * (last - first) for share in STEADY)
+        inner = [one for one in self._read if begin <= one.moment <= end]
+        if len(inner) < 2:
+            return None
+        return (inner[-1].tokens - inner[0].tokens) / (inner[-1].moment - inner[0].moment)
 
     async def _sample_repeatedly(self) -> None:
         while True:
@@ -81,20 +91,6 @@ async def counters_at(connection: httpx2.AsyncClient) -> ServerCounters:
     """Return the counters of a server."""
     metrics = (await connection.get("/metrics")).raise_for_status().text
     return ServerCounters(time.monotonic(), counter(metrics, _INTERRUPTIONS), counter(metrics, _TOKENS))
-
-
-def steady_tokens_per_second(read: list[ServerCounters]) -> float | None:
-    """Return the tokens per second between the first and the last counters in the steady part of a pass.
-
-    A pass begins with clips that are all read and not yet answered, and ends with clips that are answered while none is
-    read. None if fewer than two counters are between the two.
-    """
-    first, last = read[0].moment, read[-1].moment
-    begin, end = (first + share * (last - first) for share in STEADY)
-    inner = [one for one in read if begin <= one.moment <= end]
-    if len(inner) < 2:
-        return None
-    return (inner[-1].tokens - inner[0].tokens) / (inner[-1].moment - inner[0].moment)
 
 
 def counter(metrics: str, name: str) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
@@ -18,6 +17,7 @@ from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.generator.vllm_omni.engine import VllmOmniEngine
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.support.generations import settled
+from tests.support.mp4 import pictures
 
 QUICK = {"mode": "t2v", "width": 64, "height": 48, "steps": 2, "num_frames": 9}
 LONG = {**QUICK, "steps": 200, "num_frames": 49}  # what is dropped is still made to its end
@@ -94,8 +94,7 @@ def video_of(engine: VllmOmniEngine, folder: Path) -> np.ndarray:
     """Return the frames of a short video."""
     folder.mkdir()
     asyncio.run(engine.generate(generation(QUICK), GenerationFiles(None, {}), folder))
-    with av.open(str(folder / "output.mp4")) as container:
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+    return pictures(folder / "output.mp4")
 
 
 @pytest.mark.timeout(900)  # three processes import all of it, twice

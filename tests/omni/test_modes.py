@@ -10,8 +10,8 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import ImageInfo, exact_rate, probe
 from tests.omni.conftest import Make
-from tests.support.generator_jobs import ACTIONS, FEW, ROWS, SMALL, TABLE, Files, check, frames
-from tests.support.mp4 import read_mp4
+from tests.support.generator_jobs import ACTIONS, FEW, ROWS, SMALL, TABLE, Files, check
+from tests.support.mp4 import pictures, read_mp4
 
 GIVEN = {"path": "s3://my-bucket/given.mp4"}
 
@@ -54,9 +54,9 @@ def test_video_is_continued(make: Make, clip: Path, keep: str, sound: bool) -> N
 def test_actions_become_a_video(make: Make, picture: Path) -> None:
     result = make({"mode": "forward_dynamics", "action": ROWS, **ACTIONS}, picture)
     assert video(result) == (320, 240, 5, 5, False)
-    first = frames(result.video)
+    first = pictures(result.video)
     other = make({"mode": "forward_dynamics", "action": [[-0.9] * 10] * 4, **ACTIONS}, picture)
-    assert not np.array_equal(first, frames(other.video)), "the model saw them"
+    assert not np.array_equal(first, pictures(other.video)), "the model saw them"
 
 
 @pytest.mark.parametrize("mode", ["inverse_dynamics", "policy"])
@@ -77,10 +77,10 @@ def test_controls_become_a_video_chunk_by_chunk(make: Make, clip: Path, controls
 
 def test_the_seed_decides_and_jobs_leave_nothing_behind(make: Make) -> None:
     parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
-    first = frames(make({**parameters, "seed": 1}).video)
-    assert not np.array_equal(first, frames(make({**parameters, "seed": 2}).video))
-    assert not np.array_equal(first, frames(make({**parameters, "seed": 1, "flow_shift": 2.0}).video))
-    assert np.array_equal(first, frames(make({**parameters, "seed": 1}).video))
+    first = pictures(make({**parameters, "seed": 1}).video)
+    assert not np.array_equal(first, pictures(make({**parameters, "seed": 2}).video))
+    assert not np.array_equal(first, pictures(make({**parameters, "seed": 1, "flow_shift": 2.0}).video))
+    assert np.array_equal(first, pictures(make({**parameters, "seed": 1}).video))
 
 
 def test_a_request_that_the_model_refuses_fails_that_job_alone(

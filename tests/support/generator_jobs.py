@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import av
-import numpy as np
 import pytest
 
 from cosmos_batch.catalogue.formats import Medium
@@ -67,8 +66,3 @@ def video(path: Path) -> tuple[int, int, int, float, bool]:
     with av.open(str(path)) as container:
         sound = bool(container.streams.audio)
     return info.width, info.height, len(info.timeline.times), round(info.timeline.fps, 3), sound
-
-
-def frames(path: Path) -> np.ndarray:
-    with av.open(str(path)) as container:
-        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])

@@ -1,4 +1,4 @@
-"""What a benchmark reads from a vLLM server while clips are answered."""
+"""The counters of a vLLM server are read at both ends of a pass and between, and give its steady rate."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from benchmarks.reasoner.server import ServerCounters, ServerProgress, counter, steady_tokens_per_second
+from benchmarks.reasoner.server import ServerCounters, ServerProgress, counter
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
@@ -87,14 +87,22 @@ def test_an_error_of_the_pass_is_not_hidden_by_the_last_reading(engine: Any, mon
         asyncio.run(watch())
 
 
+def progress_with(read: list[ServerCounters]) -> ServerProgress:
+    """Return the progress of a pass in which these counters were read."""
+    progress = ServerProgress(engine=None)
+    progress._read = read
+    return progress
+
+
 def test_a_steady_rate_leaves_the_ends_of_a_pass_out() -> None:
     made = [0, 0, 0, 10, 110, 210, 310, 410, 910, 999, 999]  # tokens after each of ten seconds
     read = [ServerCounters(at, 0, tokens) for at, tokens in enumerate(made)]
-    assert steady_tokens_per_second(read) == pytest.approx(100)
+    assert progress_with(read).steady_tokens_per_second() == pytest.approx(100)
 
 
 def test_a_pass_that_is_too_short_has_no_steady_rate() -> None:
-    assert steady_tokens_per_second([ServerCounters(0, 0, 0), ServerCounters(0.5, 0, 9)]) is None
+    read = [ServerCounters(0, 0, 0), ServerCounters(0.5, 0, 9)]
+    assert progress_with(read).steady_tokens_per_second() is None
 
 
 def test_a_counter_is_found_by_its_whole_name() -> None:

@@ -16,9 +16,10 @@ from cosmos_batch.engines.generator.diffusers.checkpoint import LoadedGuardrails
 from cosmos_batch.engines.generator.diffusers.engine import DiffusersEngine
 from cosmos_batch.engines.strict_guardrails import make_strict
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
-from tests.support.generator_jobs import PROMPT, SMALL, frames, refused
+from tests.support.generator_jobs import PROMPT, SMALL, refused
 from tests.support.guardrail_files import FORBIDDEN
 from tests.support.guardrail_runners import CORNER, GREY, Checker
+from tests.support.mp4 import pictures
 
 BOTH = pytest.mark.parametrize("parameters", [PLAIN, FOLLOWED], ids=["t2v", "transfer"])
 
@@ -53,7 +54,7 @@ def test_guardrails_see_prompt_and_output(make: Make, checker: Checker, clip: Pa
     result = make(parameters, medium, guardrails=True, prompt=PROMPT)
     [seen] = checker.text_guardrail.seen
     assert seen.startswith(PROMPT) and checker.video_guardrail.seen == [(5, 48, 64, 3)]
-    corner = frames(result.video)[:, : CORNER - 4, : CORNER - 4].astype(int)
+    corner = pictures(result.video)[:, : CORNER - 4, : CORNER - 4].astype(int)
     assert np.abs(corner - GREY).max() <= 8, "the frames that the guardrails return must be delivered"
     assert result.output.checks == Checks(by="stand-in 1", prompt="passed", output="facesBlurred")
     unchecked = make(parameters, medium, guardrails=False)

@@ -24,7 +24,8 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.engines.job_files import GenerationFiles
 from tests.engines.generator.diffusers.conftest import FOLLOWED, PLAIN, Make
 from tests.support.generations import settled
-from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, frames, refused
+from tests.support.generator_jobs import FEW, SHORT, SMALL, Files, refused
+from tests.support.mp4 import pictures
 
 PATIENCE = 60  # seconds until a test fails that waits for what never comes
 VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
@@ -32,17 +33,17 @@ VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 
 def test_same_seed_gives_same_output(make: Make) -> None:
     parameters = {"mode": "t2v", **SMALL, "num_frames": 5}
-    first, again, other = (frames(make({**parameters, "seed": seed}).video) for seed in (1, 1, 2))
+    first, again, other = (pictures(make({**parameters, "seed": seed}).video) for seed in (1, 1, 2))
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
 def test_a_job_does_not_affect_the_next(make: Make, clip: Path) -> None:
     """Neither the scheduler of one job nor the transfer pipeline affects the next job."""
     parameters = {"mode": "t2v", "seed": 1, **SMALL, "num_frames": 5}
-    first = frames(make(parameters).video)
+    first = pictures(make(parameters).video)
     make({"mode": "transfer", "controls": {"edge": {}}, "flow_shift": 3.0, **SMALL, "num_frames": 5}, clip)
-    assert np.array_equal(first, frames(make(parameters).video))
-    assert not np.array_equal(first, frames(make({**parameters, "flow_shift": 2.0}).video))
+    assert np.array_equal(first, pictures(make(parameters).video))
+    assert not np.array_equal(first, pictures(make({**parameters, "flow_shift": 2.0}).video))
 
 
 def test_scheduler_has_the_jobs_flow_shift(make: Make, engine: DiffusersEngine) -> None:
@@ -105,7 +106,7 @@ def test_a_frame_is_written_before_the_next_is_decoded(make: Make, monkeypatch: 
 
     monkeypatch.setattr(generation_module, "decoded_frames", decode_two)
     monkeypatch.setattr(engine_module, "write_files", write_and_tell)
-    assert len(frames(make(PLAIN).video)) == 2
+    assert len(pictures(make(PLAIN).video)) == 2
 
 
 def test_a_video_that_cannot_be_decoded_to_its_end_fails_its_job_alone(
@@ -277,7 +278,7 @@ def test_offloaded_layers_give_the_same_output(
     make: Make, checkpoint: Path, clip: Path, tmp_path: Path, parameters: dict[str, Any]
 ) -> None:
     medium = clip if parameters is FOLLOWED else None
-    expected = frames(make({**parameters, "seed": 3}, medium).video)
+    expected = pictures(make({**parameters, "seed": 3}, medium).video)
     engine = DiffusersEngine()
     engine.guardrails, engine.plan = False, ParallelPlan(offload=True)
     engine.load(checkpoint)
@@ -289,7 +290,7 @@ def test_offloaded_layers_give_the_same_output(
         result = asyncio.run(engine.generate(generation, GenerationFiles(medium, {}), tmp_path))
     finally:
         engine.close()
-    assert np.array_equal(frames(Files(result, tmp_path).video), expected)
+    assert np.array_equal(pictures(Files(result, tmp_path).video), expected)
 
 
 def test_broken_checkpoint_is_refused(tmp_path: Path, checkpoint: Path) -> None:

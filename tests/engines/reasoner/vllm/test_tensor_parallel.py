@@ -20,7 +20,7 @@ pytestmark = [needs_vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 SHARED = ["--tensor-parallel-size", "2", "--mm-encoder-tp-mode", "data", "--async-scheduling"]
-"""What a plan for two GPUs adds to the command line, as far as a CPU has it."""
+"""Options that a plan for two GPUs adds to the command line, and that vLLM has on a CPU too."""
 
 APART = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
