@@ -28,7 +28,7 @@ from cosmos_batch.state import Jobs
 from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.engine_shares import EngineShares
 from cosmos_batch.worker.inputs import is_full_disk
-from cosmos_batch.worker.job_attempt import AttemptPhase, JobAttempt
+from cosmos_batch.worker.job_attempt import JobAttempt
 
 STEPS_PERIOD_SECONDS = 2.0
 
@@ -122,7 +122,7 @@ class Inference:
         """
         limit = self.environment.worker.attempt_limit_hours * 3600
         async with self._engine_slots:
-            attempt.phase, attempt.inferring_since = AttemptPhase.INFERRING, time.monotonic()
+            attempt.enter_engine()
             reporting = asyncio.create_task(_report_steps(self.engine, self.jobs, job.job_id, attempt.attempt_id))
             entered = self._shares.enter()
             try:

@@ -53,6 +53,7 @@ class JobAttempt:
     phase: AttemptPhase = AttemptPhase.WAITING
     received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic
+    when_ready: Callable[[], None] | None = None  # is called once the job is in the engine
     engine_seconds: float = 0.0  # its share of the engine's time
 
     @property
@@ -64,14 +65,23 @@ class JobAttempt:
         job = self.job.model_copy(update={"deadline": deadline})
         self.delivery = replace(self.delivery, job=job)
 
+    def enter_engine(self) -> None:
+        """Note that the job is in the engine from now on."""
+        self.phase, self.inferring_since = AttemptPhase.INFERRING, time.monotonic()
+        if self.when_ready is not None:
+            self.when_ready()
+
     @property
     def has_left_engine(self) -> bool:
         return self.phase in (AttemptPhase.CONCLUDING, AttemptPhase.RETRYING)
 
+    @property
+    def is_before_engine(self) -> bool:
+        return self.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
+
     def is_slow_to_prepare(self, seconds: float) -> bool:
-        """Return whether it was received more than `seconds` ago and is still not ready for the engine."""
-        unready = self.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
-        return unready and time.monotonic() - self.received_at > seconds
+        """Return whether it was received more than `seconds` ago and is still not in the engine."""
+        return self.is_before_engine and time.monotonic() - self.received_at > seconds
 
 
 def stage_reached(stage: Stage, job: Job) -> None:

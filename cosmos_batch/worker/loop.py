@@ -21,6 +21,7 @@ from cosmos_batch.worker.runner import Runner
 
 POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
 LAST_POLL_SECONDS = 20  # the longest poll of SQS; a long poll queries all of its servers
+PREPARED_AT_ONCE = 8
 STOP_SECONDS = 20  # jobs that can be finished within this time after SIGTERM are finished
 
 log = logging.getLogger(__name__)
@@ -123,13 +124,19 @@ class WorkerLoop:
         being prepared (its files fetched, its prompt written) for longer than a receive takes. No more than that,
         because a message in hand is hidden from other workers. With an engine of one place there is one job in hand,
         so that a crash can only be that job's fault.
+
+        No more than `PREPARED_AT_ONCE` jobs are prepared at a time, not counting those that take long: threads share
+        one lock in Python, so with hundreds the first clip would be decoded only when all files have been fetched.
         """
         places = self.runner.model.engine.concurrency
         if places == 1:
             return 1 - len(self._attempts)
         unfinished = [attempt for attempt in self._attempts.values() if attempt.phase is not AttemptPhase.CONCLUDING]
-        one_more = any(attempt.is_slow_to_prepare(POLL_SECONDS) for attempt in unfinished)
-        return min(places + one_more - len(unfinished), 2 * places - len(self._attempts))
+        slow = sum(attempt.is_slow_to_prepare(POLL_SECONDS) for attempt in unfinished)
+        preparing = sum(attempt.is_before_engine for attempt in unfinished) - slow
+        return min(
+            places + (slow > 0) - len(unfinished), PREPARED_AT_ONCE - preparing, 2 * places - len(self._attempts)
+        )
 
     def _idle_for(self, seconds: float) -> bool:
         """Return whether there was no work for `seconds`.
@@ -137,7 +144,7 @@ class WorkerLoop:
         While a remote server is unavailable, jobs that are received only to be paused again do not count as work.
         """
         working = any(
-            not self._only_pauses or attempt.phase not in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
+            not self._only_pauses or not attempt.is_before_engine
             for attempt in self._attempts.values()
         )
         return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
@@ -220,7 +227,7 @@ class WorkerLoop:
             # The receive was under way when the worker was told to stop.
             await self.runner.endings.give_back(JobAttempt(delivery))
             return
-        self._start(JobAttempt(delivery))
+        self._start(JobAttempt(delivery, when_ready=self._wake.set))
 
     def _refuse(self, handle: str, invalid: InvalidMessage) -> None:
         """Delete a message that cannot be read, and fail its execution if the message has a task token."""
@@ -290,8 +297,7 @@ class WorkerLoop:
     def _give_back_unfinishable(self) -> None:
         """Cancel the jobs that cannot be finished before the worker is killed; `Runner.handle` gives them back."""
         for task, attempt in list(self._attempts.items()):
-            unready = attempt.phase in (AttemptPhase.WAITING, AttemptPhase.PREPARING)
-            if unready or (attempt.phase is AttemptPhase.INFERRING and not self._can_finish_in_time(attempt)):
+            if attempt.is_before_engine or (attempt.phase is AttemptPhase.INFERRING and not self._can_finish_in_time(attempt)):
                 task.cancel()
 
     def _can_finish_in_time(self, attempt: JobAttempt) -> bool:
