@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from cosmos_batch.engines.protocol import Engine
 from cosmos_batch.worker.assembly import assemble
 from cosmos_batch.worker.clients import Clients
 from cosmos_batch.worker.leases import LeaseHolder
-from cosmos_batch.worker.serve import set_up_threads
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def serving(engine: Engine, model: Path, aws: InstantAws) -> AsyncIterator
         worker=WorkerSettings(idle_seconds=600),
     )
     os.environ |= {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}
-    set_up_threads()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))  # as `worker.serve` does
     clients = Clients()
     aws.answer_for(clients)
     ours, theirs = socket.socketpair()

@@ -7,7 +7,6 @@ the engine, and lets a suspect job run alone. `Inference` limits the jobs in the
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

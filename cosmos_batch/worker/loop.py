@@ -143,10 +143,7 @@ class WorkerLoop:
 
         While a remote server is unavailable, jobs that are received only to be paused again do not count as work.
         """
-        working = any(
-            not self._only_pauses or not attempt.is_before_engine
-            for attempt in self._attempts.values()
-        )
+        working = any(not self._only_pauses or not attempt.is_before_engine for attempt in self._attempts.values())
         return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
@@ -297,7 +294,9 @@ class WorkerLoop:
     def _give_back_unfinishable(self) -> None:
         """Cancel the jobs that cannot be finished before the worker is killed; `Runner.handle` gives them back."""
         for task, attempt in list(self._attempts.items()):
-            if attempt.is_before_engine or (attempt.phase is AttemptPhase.INFERRING and not self._can_finish_in_time(attempt)):
+            if attempt.is_before_engine or (
+                attempt.phase is AttemptPhase.INFERRING and not self._can_finish_in_time(attempt)
+            ):
                 task.cancel()
 
     def _can_finish_in_time(self, attempt: JobAttempt) -> bool:

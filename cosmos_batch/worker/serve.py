@@ -26,7 +26,6 @@ from cosmos_batch.worker.scratch import worker_folder
 from cosmos_batch.worker.supervisor import BEGAN, CHANNEL
 
 FAILED = 1
-SWITCH_SECONDS = 0.0005  # by default Python lets a thread wait ten times as long
 
 log = logging.getLogger(__name__)
 
@@ -38,18 +37,9 @@ def main() -> int:
         return asyncio.run(_serve(WorkerEnvironment.read(), LeaseHolder(channel), float(os.environ[BEGAN])))
 
 
-def set_up_threads() -> None:
-    """Set how many threads the running event loop has for blocking calls, and how often all threads take turns.
-
-    Every job in hand may have a blocking call under way, beside the long poll and the upload of a backup. A thread that
-    decodes a clip gives up Python's lock for each frame, and waits for it again while others parse answers of AWS.
-    """
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
-    sys.setswitchinterval(SWITCH_SECONDS)
-
-
 async def _serve(environment: WorkerEnvironment, leases: LeaseHolder, began: float) -> int:
-    set_up_threads()
+    # Every job in hand may have a blocking call under way, beside the long poll and the upload of a backup.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(Clients.connections))
     clients = Clients()
     loop = assemble(environment, clients, leases, engine_for(environment, clients))
     runner, workers = loop.runner, loop.runner.workers

@@ -1,14 +1,12 @@
 """How many jobs a worker receives while others are prepared: their files are fetched, or their prompts are written."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.worker import serve
 from cosmos_batch.worker.job_attempt import JobAttempt
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE, WorkerLoop
 from tests.support.scripted_engine import ScriptedEngine
@@ -88,16 +86,3 @@ def test_jobs_whose_preparation_takes_long_keep_no_others_out(bench: WorkerFixtu
 
     asyncio.run(scene())
     assert len(bench.stepfunctions.calls_of("success")) == JOBS
-
-
-def test_the_threads_of_a_worker_take_turns_ten_times_as_often_as_by_default() -> None:
-    before = sys.getswitchinterval()
-
-    async def set_up() -> None:
-        serve.set_up_threads()
-
-    try:
-        asyncio.run(set_up())
-        assert sys.getswitchinterval() == pytest.approx(0.0005)
-    finally:
-        sys.setswitchinterval(before)
