@@ -41,7 +41,7 @@ def write() -> None:
 
 
 def _reasoner() -> str:
-    found = json.loads(reasoner_gpu_page.RESULT.read_text(encoding="utf-8"))
+    found = json.loads(reasoner_gpu_page.ON_H200.read_text(encoding="utf-8"))
     steady, all_sent = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
     raw = reasoner_gpu_page.rate_of_raw(found)
     return (

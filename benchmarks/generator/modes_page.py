@@ -11,6 +11,9 @@ from benchmarks.results import FOLDER
 
 RESULT = FOLDER / "generator-modes-nano.json"
 PHYAI = FOLDER / "generator-phyai-nano.json"
+TWO_GPUS = {name: FOLDER / f"generator-{name}-nano-two-gpus.json" for name in ("modes", "phyai")}
+"""Results on two GPUs, of vLLM-Omni and of PhyAI."""
+
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
@@ -32,11 +35,13 @@ _PHYAI_COMMAND = (
     "sound:320x192,t2i:832x480,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,"
     "t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 )
+_ON_TWO_GPUS = "--jobs t2v:320x192,t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 _SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
 """Kinds whose files have fewer frames than the videos, so that their own encoding counts."""
 
 HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|"""
+_UNMEASURED = "tp 2 and cfg 2 with HSDP of vLLM-Omni on two GPUs"
 _KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
 _NAMES = {
     "plain": "as it ships",
@@ -52,6 +57,7 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
+    two = {name: read(path) for name, path in TWO_GPUS.items()}
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
@@ -94,16 +100,20 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(phyai)}
 
-Not measured with these versions: {_unmeasured(results)}. vLLM-Omni was tried with cfg 2 on 2026-11-28. It ended with an
-error [of the machine's own start script](#on-an-h100), as the reasoner did. The last two commands need two GPUs. Each
-command writes a file of its own:
+{_two_gpus(two, phyai)}
+
+{HEAD}
+{rows(two["modes"], "vLLM-Omni, ")}
+{rows(two["phyai"], "PhyAI, ")}
+
+{_unmeasured(results)}
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
 python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
 {_PHYAI_COMMAND}
-python -m benchmarks.generator.modes --engine phyai --shape nano --modes cfg2,tp2 --work FOLDER --into FILE
-python -m benchmarks.generator.modes --shape nano --modes tp2,cfg2,cfg2Hsdp --work FOLDER --into FILE
+python -m benchmarks.generator.modes --engine phyai --shape nano --modes cfg2,tp2 {_ON_TWO_GPUS}
+python -m benchmarks.generator.modes --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON_TWO_GPUS}
 ```
 
 """
@@ -149,9 +159,31 @@ def _phyai(results: dict[str, Any]) -> str:
         "of the host's other GPUs ran benchmarks. Packages were those of the lock, but for NVIDIA's libraries of CUDA, "
         "of which the machine has its own versions. Weights, frames, steps and prompts were those of the table above; "
         "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
-        "compiled kernels for more than a minute. Each other job is the first of its kind or size. Not run: two GPUs, "
-        "jobs that are cancelled, processes that are killed.",
+        "compiled kernels for more than a minute. Each other job is the first of its kind or size. Not run: jobs that "
+        "are cancelled, processes that are killed.",
     )
+
+
+def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
+    """Introduce the table of two GPUs, with how much faster these are than one."""
+    small, large = EXACT
+    cfg = {name: [_generation(results, "cfg2", size) for size in EXACT] for name, results in two.items()}
+    one = [_generation(phyai, "plain", size) for size in EXACT]
+    split = _generation(two["phyai"], "tp2", small)
+    return filled(
+        f"On two GPUs, measured {two['phyai']['day']} on {two['phyai']['machine']}, two hosts of the same kind, while "
+        "the other GPUs ran benchmarks; the jobs are those of the tables above. With cfg 2 each GPU computes one of "
+        f"the two passes of a step. PhyAI is {one[0] / cfg['phyai'][0]:.2f} and {one[1] / cfg['phyai'][1]:.2f} times "
+        f"as fast with it as on one GPU, at {small} and {large}. With tp 2, which splits each layer, it needs "
+        f"{split / one[0]:.2f} times as long as on one GPU at {small}: it halves the memory instead. vLLM-Omni takes "
+        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; it has no row of one H100 in the same run. Its "
+        "tp 2 loaded its weights when the time on the GPUs ended.",
+    )
+
+
+def _generation(results: dict[str, Any], mode: str, size: str) -> float:
+    """Return the seconds of generating a video from text."""
+    return float(results["modes"][mode]["kinds"]["t2v"][size]["seconds"]["generate"])
 
 
 def _parts(results: dict[str, Any]) -> str:
@@ -171,8 +203,8 @@ def _parts(results: dict[str, Any]) -> str:
     )
 
 
-def rows(results: dict[str, Any]) -> str:
-    """Return the table's rows: one for each job."""
+def rows(results: dict[str, Any], engine: str = "") -> str:
+    """Return the table's rows: one for each job, with the name of the engine before its mode."""
     lines = []
     for mode, measured in results["modes"].items():
         for kind, jobs in measured["kinds"].items():
@@ -180,7 +212,7 @@ def rows(results: dict[str, Any]) -> str:
                 generation, encoding = _seconds(results, kind, size, job)
                 peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
                 lines.append(
-                    f"| `{kind}`, {size}, {_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
+                    f"| `{kind}`, {size}, {engine}{_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
                     f"{generation + encoding:.2f} s | {peak} | {measured['loadedSeconds']:.0f} s |"
                 )
     return "\n".join(lines)
@@ -201,7 +233,11 @@ def _goals(results: dict[str, Any]) -> str:
 
 def _unmeasured(results: dict[str, Any]) -> str:
     measured = {kind for mode in results["modes"].values() for kind in mode["kinds"]}
-    return ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), "two GPUs"])
+    missing = ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), _UNMEASURED])
+    return filled(
+        f"Not measured with these versions: {missing}. The last two commands need two GPUs. Each command writes a file "
+        "of its own:",
+    )
 
 
 def goal_row(name: str, seconds: float | None, goal: float) -> str:

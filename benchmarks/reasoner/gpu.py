@@ -1,8 +1,10 @@
 """Benchmark of the reasoner's media path on a GPU: ready patches against vLLM's own processor, in one server.
 
     python -m benchmarks.reasoner.gpu --work FOLDER --into FILE [--shape 2b] [--name bf16] [--clips 256] [--steady 1000]
-        [--large 48] [--lossy fp8,fp8Cache] [--profile] [--kernels 128] [-- --max-num-seqs 128]
+        [--prepared 1000,16,8,4] [--large 48] [--lossy fp8,fp8Cache] [--profile] [--kernels 128]
+        [-- --max-num-seqs 128]
 
+`--prepared` measures passes in which the worker prepares so many jobs at once, instead of those that it ships with.
 `--large` measures clips of 1920 x 1080, decoded by the CPU and by the GPU, and compares their frames. `--profile`
 samples the Python stacks of the server. `--kernels` has PyTorch's profiler record what the GPU does for so many clips,
 after all that is timed. What stands after `--` is added to the options of `vllm serve`. Results are written after each
@@ -46,6 +48,7 @@ from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.media.gpu_decoding import device_of_this_process
+from cosmos_batch.worker import loop
 from cosmos_batch.worker.logs import start_logging
 
 _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts the patches
@@ -97,6 +100,9 @@ class ReasonerSession:
                     self.keep("plain", await self._pass(aws, clips, "Plain. "))
             for number in range(options.passes):
                 self.keep(f"ready {number}", await self._pass(aws, clips, f"Ready {number}. "))
+            for jobs in options.prepared:
+                with mock.patch.object(loop, "PREPARED_AT_ONCE", jobs):
+                    self.keep(f"prepared {jobs}", await self._pass(aws, clips, f"Prepared {jobs} at once. "))
             if options.steady:
                 rounds = -(-options.steady // len(clips))
                 self.keep("steady", await self._pass(aws, (clips * rounds)[: options.steady], "Steady. "))
@@ -317,6 +323,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--name", default="bf16")
     for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0), ("kernels", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--prepared", type=lambda text: [int(jobs) for jobs in text.split(",")], default=[])
     parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
     for name in ("plain", "compare", "profile"):
         parser.add_argument(f"--{name}", action="store_true")

@@ -1,6 +1,7 @@
 """Write the section of `docs/benchmarks.md` about the reasoner with the vLLM that the images hold."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
@@ -10,10 +11,13 @@ from benchmarks.reasoner import gpu_decoding
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
 from benchmarks.results import FOLDER, kept, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
+from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
 RESULT = FOLDER / "reasoner-gpu-2b.json"
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
+ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # with few jobs of a worker prepared at a time
+PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # passes with different numbers of jobs prepared
 LARGE = FOLDER / "reasoner-gpu-2b-h100.json"  # clips of 1920 x 1080, 16-bit
 LARGE_IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
 OLDER_COMMIT = "0f4e7e0"
@@ -30,6 +34,7 @@ TINY_STARTS = [FOLDER / f"reasoner-start-tiny{ending}.json" for ending in ("", f
 START_GOAL = 0.6  # time to the first answer with kept caches, relative to the older commit's
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
 _HALF = 50  # percent of a second
+_ALL = 1000  # jobs prepared at once, more than a worker has
 BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
 _FP8_COMMAND = (
     "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
@@ -44,14 +49,14 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    found = json.loads(RESULT.read_text(encoding="utf-8"))
+    found = _read(RESULT)
     bf16 = found["bf16"]
     ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
-    h100, newest = (json.loads(path.read_text(encoding="utf-8")) for path in (ON_H100, NEWEST))
+    h100, newest, h200 = (_read(path) for path in (ON_H100, NEWEST, ON_H200))
     exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    large, large_in_fp8 = (json.loads(path.read_text(encoding="utf-8")) for path in (LARGE, LARGE_IN_FP8))
+    large, large_in_fp8 = (_read(path) for path in (LARGE, LARGE_IN_FP8))
     cpu = [large["bf16"][f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
-    sampled = json.loads(gpu_decoding.RESULT.read_text(encoding="utf-8"))
+    sampled = _read(gpu_decoding.RESULT)
     gpu = {cores: large_in_fp8["fp8Cache"][f"1080p, {cores} cores, GPU"]["perSecond"] for cores in (16, 4)}
     answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
@@ -83,14 +88,17 @@ def text() -> str:
 | goal | measured | |
 |---|---|---|
 | at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and \
-{exact[1]:.2f} on another, {_steady(found, "bf16"):.2f} on an H200 | {_met(max(exact) >= RATES["bf16"])} |
+{exact[1]:.2f} on another, with [all jobs prepared at once](#the-start-of-a-queue); not measured since; on an H200 \
+{_steady(h200, "bf16"):.2f} | {_met(max(exact) >= RATES["bf16"])} |
 | at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} \
-on another, with `fp8` and `fp8Cache` | {_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state | {bf16["steady"]["gpuSteady"]["busy"]:.1f} % in the middle 70 %, \
-{bf16["steady"]["gpu"]["busy"]:.1f} % with the ends | \
-{_met(bf16["steady"]["gpuSteady"]["busy"] >= BUSY, " in the middle")} |
-| faster than raw vLLM in the same session | {ready / raw:.2f} times for {load["clips"]} clips, \
-{_steady(found, "bf16") / raw:.2f} in a steady state | {_met(ready > raw)} |
+on another, with `fp8` and `fp8Cache`; not measured since; on an H200 {_steady(h200, "fp8Cache"):.2f} | \
+{_met(max(in_fp8) >= RATES["fp8"])} |
+| GPU busy at least {BUSY} % in a steady state | {h200["bf16"]["steady"]["gpuSteady"]["busy"]:.1f} % in the middle \
+70 %, {h200["bf16"]["steady"]["gpu"]["busy"]:.1f} % with the ends | \
+{_met(h200["bf16"]["steady"]["gpuSteady"]["busy"] >= BUSY, " in the middle")} |
+| faster than raw vLLM in the same session | {best(h200["bf16"]) / rate_of_raw(h200):.2f} times for {load["clips"]} \
+clips; 1,000 clips, sent to it at once, {_steady(h200, "bf16") / rate_of_raw(h200):.2f} times the rate of raw vLLM for \
+{load["clips"]} | {_met(best(h200["bf16"]) > rate_of_raw(h200))} |
 | 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16 | {cpu[1]:.2f} and {cpu[0]:.2f} clips per \
 second, {cpu[1] / cpu[0]:.2f}; with `gpuDecode` {gpu[4]:.2f} and {gpu[16]:.2f}, {gpu[4] / gpu[16]:.2f} | \
 {_met(gpu[4] >= OF_ALL_CORES * gpu[16])} |
@@ -101,11 +109,15 @@ second, {cpu[1] / cpu[0]:.2f}; with `gpuDecode` {gpu[4]:.2f} and {gpu[16]:.2f}, 
 {kernels_page.reasoner()}
 
 The frames of raw vLLM are decoded before its time begins. Those of our worker's first clips are not, so that the GPU
-waits for them. How much of the difference this is was not measured.
+waits for them.
+
+### The start of a queue
+
+{_start_of_a_queue(h200)}
 
 {_starts(found)}
 
-These starts were all on the H200, with the files in the page cache.
+These starts were all on the H200 of the first table, with the files in the page cache.
 
 ### Answers that vLLM interrupts
 
@@ -129,16 +141,18 @@ These starts were all on the H200, with the files in the page cache.
 
 {_shorter_starts(newest, h100)}
 
-Not measured with this release: a process for each clip, the 8B, two GPUs, a GPU whose memory other programs hold (the
-last command but one). The run of raw vLLM on the H100 was stopped after 200 s, before it had a result. The last command
-needs two GPUs. It was tried on 2026-11-27 and 2026-11-28, and vLLM ended with `OSError: [Errno 98] Address already in
-use`. That was the fault of the machine's own script named `vllm`: it started a server when it was imported, and with
-two GPUs vLLM spawns processes that import it. The script that pip writes does not. On a CPU, two spawned processes that
-share a tiny model answer as one does, and with such a script they end with the same error.
+Not measured with this release: a process for each clip, the 8B, two GPUs, raw vLLM on an H100, a GPU whose memory other
+programs hold (the last command but one). The last command needs two GPUs. On 2026-11-27 and 2026-11-28 vLLM ended with
+`OSError: [Errno 98] Address already in use`. That was the fault of the machine's own script named `vllm`: it started a
+server when it was imported, and with two GPUs vLLM spawns processes that import it. The script that pip writes does
+not. With a script that does not either, on two H200 on 2026-11-28, both processes had their halves of the weights after
+two minutes, and the server did not answer in the six minutes that were left: one GPU was busy, the other was not. Why
+is not known. On a CPU, two spawned processes that share a tiny model answer as one does.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
 python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
 python -m benchmarks.reasoner.comparison --shape tiny --steps start --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
@@ -153,23 +167,72 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --passes
 """
 
 
+def _start_of_a_queue(h200: dict[str, Any]) -> str:
+    """Say how many jobs a worker prepares at a time, and what the rates are with that."""
+    exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
+    h100 = _read(PREPARED_ON_H100)
+    about = filled(
+        "A worker fetches the files of jobs, and decodes their clips, in threads that share one lock of Python's. "
+        "Until commit 1d8e0d84 it received as many jobs as its engine has places, 272 here, and fetched the files of "
+        "all of them at once, so that a thread that decodes waited for the lock. Now it prepares "
+        f"{PREPARED_AT_ONCE} at a time. Passes over {exact['prepared 8']['clips']} clips in 16 bit, one after the "
+        f"other in one process on each machine, on {h100['day']}; on the H100 each step of vLLM's scheduler was noted "
+        "as well:",
+    )
+    rows = ["| jobs prepared at once | H100 | H200 |", "|---|---|---|"]
+    for jobs in (_ALL, 16, 8, 4):
+        cells = [_pass_from(run["bf16"].get(f"prepared {jobs}")) for run in (h100, h200)]
+        rows.append(f"| {'all' if jobs == _ALL else jobs} | {' | '.join(cells)} |")
+    rates = filled(
+        f"With {PREPARED_AT_ONCE}, measured {h200['day']} on {h200['machine']}, while the host's other GPUs ran "
+        f"benchmarks: {best(exact):.2f} clips per second of {exact['ready 0']['clips']}, "
+        f"{_steady(h200, 'bf16'):.2f} of {exact['steady']['clips']:,}, both sent at once and with their ends. Raw vLLM "
+        f"on the GPU beside it: {rate_of_raw(h200):.2f} of {h200['workload']['clips']}. "
+        f"{exact['answers']['sameAnswers']} of {exact['answers']['compared']} greedy answers are the same with our "
+        f"patches and with vLLM's. With `fp8` and `fp8Cache`: {best(in_fp8):.2f} and "
+        f"{_steady(h200, 'fp8Cache'):.2f}. Their GPUs were busy for {exact['steady']['gpuSteady']['busy']:.1f} % and "
+        f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
+    )
+    return "\n".join([about, "", *rows, "", rates])
+
+
+def _pass_from(one: dict[str, Any] | None) -> str:
+    """Return the seconds of a pass, and the first second in which the GPU was busy for more than half."""
+    if one is None:
+        return ""
+    return f"{one['seconds']:.1f} s; GPU busy from second {_busy_from(one) + 1}"
+
+
+def _busy_from(one: dict[str, Any]) -> int:
+    """Return after how many seconds of a pass the GPU was first busy for more than half of one."""
+    return next(second for second, busy in enumerate(one["gpuBusyBySecond"]) if (busy or 0) > _HALF)
+
+
 def _interruptions(newest: dict[str, Any]) -> str:
     counted = {name: newest[name]["steady"]["interruptions"] for name in ("bf16", "fp8Cache")}
     results = kept("preemptions")
+    at_once = results.measured[1].raw
     about = filled(
-        f"[`preemptions.py`](../benchmarks/reasoner/preemptions.py) runs the scheduler of vLLM "
-        f"{results.measured[0].raw['vllm']} without a model, with room for {BLOCKS * BLOCK:,} tokens: by our estimate "
-        "what an H100 has for the 2B in 16 bit. Where an answer grows and no room is left, vLLM interrupts the answer "
-        "that began last, and later computes again what the cache has lost of its prompt and answer, and sometimes its "
-        f"clip. Our server keeps {WATERMARK:.0%} of the room free when an answer begins, which it did not until commit "
-        "7a679f2b, and which the older vLLM of the image for CUDA 12.8 cannot. A larger part would interrupt fewer "
-        "answers, and leave room for fewer at once. On [an H100](#on-an-h100) with this part kept free, whose vLLM "
-        f"reported room for 614,272 tokens, it interrupted answers {counted['bf16']} times in 1,000 clips: as often as "
-        "the scheduler alone does without, and why is not known. With keys and values in FP8, which have twice the "
-        f"room, it did {counted['fp8Cache']} times. What the part that is kept free gains on a GPU was not measured: "
-        "no run had one server with it and one without.",
+        f"[`preemptions.py`](../benchmarks/reasoner/preemptions.py) runs the scheduler of vLLM {at_once['vllm']} "
+        f"without a model, with room for {BLOCKS * BLOCK:,} tokens, which vLLM reported for the 2B in 16 bit on an "
+        "H100. Where an answer grows and no room is left, vLLM interrupts what began last, and later computes again "
+        "what the cache has lost of its prompt and answer, and sometimes its clip. An answer that is interrupted costs "
+        "most. A clip of which only the text before it was computed costs next to nothing: vLLM begins with that text "
+        "while the vision encoder is busy with others. Our server keeps "
+        f"{WATERMARK:.0%} of the room free when an answer begins, which it did not until commit 7a679f2b, and which "
+        "the older vLLM of the image for CUDA 12.8 cannot. A larger part would interrupt fewer answers, and leave room "
+        f"for fewer at once. On [an H100](#on-an-h100) with this part kept free vLLM counted {counted['bf16']} "
+        "interruptions in 1,000 clips that were all sent at once, and the scheduler alone "
+        f"{at_once['preemptions']}, of which {at_once['ofAnswers']} are of answers. With keys and values in FP8, which "
+        f"have twice the room, it counted {counted['fp8Cache']}, and on an H200, which has more memory, "
+        f"{_read(ON_H200)['bf16']['steady']['interruptions']} in 16 bit.",
     )
     return f"{table(results)}\n\n{about}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def _on_h100(found: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]) -> str:
@@ -221,7 +284,7 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     """Return the rates of the newest run, and how busy the GPU was beside that of the run before."""
     exact, in_fp8 = (newest[name]["steady"] for name in ("bf16", "fp8Cache"))
     before, in_fp8_before = (h100[name]["steady"] for name in ("bf16", "fp8Cache"))
-    idle = next(second for second, busy in enumerate(exact["gpuBusyBySecond"]) if (busy or 0) > _HALF)
+    idle = _busy_from(exact)
     return filled(
         f"With {WATERMARK:.0%} of the room kept free, measured {newest['day']} on {newest['machine']}, while one to "
         f"three of the host's other GPUs ran benchmarks: {exact['perSecond']:.2f} clips per second in a steady state "
@@ -230,8 +293,7 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
         f"{exact['gpuSteady']['busy']:.1f} % of the middle 70 % (before: {before['gpuSteady']['busy']:.1f} %), in FP8 "
         f"for {in_fp8['gpuSteady']['busy']:.1f} % (before: {in_fp8_before['gpuSteady']['busy']:.1f} %); why it was "
         f"less is not known. In the first {idle} s after all clips were sent it was busy for less than half of each "
-        "second. Since then the benchmark also records the rate without the beginning and the end of a pass; it was "
-        "not measured yet.",
+        "second, because [all jobs were prepared at once](#the-start-of-a-queue).",
     )
 
 
@@ -251,7 +313,7 @@ def _large(exact: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _starts_by_commit() -> dict[str, dict[str, Any]]:
-    return {commit: json.loads(path.read_text(encoding="utf-8"))["start"] for commit, path in STARTS.items()}
+    return {commit: _read(path)["start"] for commit, path in STARTS.items()}
 
 
 def _start_ratio() -> float:
@@ -262,7 +324,7 @@ def _start_ratio() -> float:
 
 def _two_starts() -> str:
     """Return a start to the first answer by phase, of two commits on one host."""
-    newest = json.loads(next(iter(STARTS.values())).read_text(encoding="utf-8"))
+    newest = _read(next(iter(STARTS.values())))
     starts = {
         f"{commit}, {words}": steps[step]
         for commit, steps in _starts_by_commit().items()
@@ -282,7 +344,7 @@ def _two_starts() -> str:
 
 def _shorter_starts(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     after_on_gpu, before_on_gpu = (one["bf16"]["loadWithoutCaches"] for one in (newest, h100))
-    newer, older = (json.loads(path.read_text(encoding="utf-8")) for path in TINY_STARTS)
+    newer, older = (_read(path) for path in TINY_STARTS)
     after, before = (found["start"]["without"]["seconds"] for found in (newer, older))
     return filled(
         f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
