@@ -15,8 +15,6 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from cosmos_batch.contract.job import SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.worker.clients import Clients
 
-RECEIVED_AT_ONCE = 10
-
 
 class _Body(io.BytesIO):
     """The response body, with the interface of urllib3 that botocore reads."""
@@ -73,7 +71,7 @@ class InstantAws:
 
     def _json_answer(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation == "ReceiveMessage":
-            return {"Messages": self._receive(request.get("WaitTimeSeconds", 0))}
+            return {"Messages": self._receive(request["MaxNumberOfMessages"], request.get("WaitTimeSeconds", 0))}
         if operation == "DeleteMessage":
             with self._lock:
                 self.deleted += 1
@@ -87,10 +85,10 @@ class InstantAws:
             return {"Attributes": self._row(request["Key"], request["ExpressionAttributeValues"])}
         return {}
 
-    def _receive(self, wait_seconds: int) -> list[dict[str, str]]:
+    def _receive(self, at_most: int, wait_seconds: int) -> list[dict[str, str]]:
         with self._lock:
             self._lock.wait_for(lambda: self._waiting, wait_seconds)
-            taken, self._waiting = self._waiting[:RECEIVED_AT_ONCE], self._waiting[RECEIVED_AT_ONCE:]
+            taken, self._waiting = self._waiting[:at_most], self._waiting[at_most:]
         return [
             {
                 "MessageId": job.job_id,

@@ -177,7 +177,8 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         "all of them at once, so that a thread that decodes waited for the lock. Now it prepares "
         f"{PREPARED_AT_ONCE} at a time. Passes over {exact['prepared 8']['clips']} clips in 16 bit, one after the "
         f"other in one process on each machine, on {h100['day']}; on the H100 each step of vLLM's scheduler was noted "
-        "as well:",
+        "as well. The stand-in for SQS gave ten messages at a time, also where the worker asked for one, so that up to "
+        "nine more were prepared than the table says; it gives no more than it is asked for since:",
     )
     rows = ["| jobs prepared at once | H100 | H200 |", "|---|---|---|"]
     for jobs in (_ALL, 16, 8, 4):
