@@ -146,8 +146,10 @@ programs hold (the last command but one). The last command needs two GPUs. On 20
 `OSError: [Errno 98] Address already in use`. That was the fault of the machine's own script named `vllm`: it started a
 server when it was imported, and with two GPUs vLLM spawns processes that import it. The script that pip writes does
 not. With a script that does not either, on two H200 on 2026-11-28, both processes had their halves of the weights after
-two minutes, and the server did not answer in the six minutes that were left: one GPU was busy, the other was not. Why
-is not known. On a CPU, two spawned processes that share a tiny model answer as one does.
+two minutes, and the server did not answer in the six minutes that were left: one GPU was busy, the other was not.
+Judging by vLLM's code, one process compiled the vision encoder, for which the compiler waits for all processes, and the
+other one waited for the clip that the first was to encode. Since then the encoder is not compiled with several GPUs;
+that was not tried on GPUs yet. On a CPU, two spawned processes that share a tiny model answer as one does.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile

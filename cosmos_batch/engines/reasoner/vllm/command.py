@@ -33,7 +33,9 @@ _RENDERERS = 8
 # vLLM supports the reasoner of Cosmos 3 since this release. For earlier ones, NVIDIA's plugin `vllm-cosmos3` adds it,
 # by another name.
 _COSMOS3_SINCE = (0, 23)
-# The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written.
+# The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written. Not
+# with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. On
+# Hopper and Blackwell vLLM's compiler waits for all processes (`AllReduceFusionPass`), and the server never starts.
 _COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
 _OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
 _MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
@@ -179,7 +181,8 @@ def _on_gpus(plan: VllmPlan) -> list[str]:
     # Releases after 0.19 have more ways to FP8. This name is in all, and means one scale for each tensor.
     quantization = ["--quantization", "fp8"] if plan.fp8 else []
     quantization += ["--kv-cache-dtype", "fp8"] if plan.fp8_cache else []
-    return [*parallel, *steps, *quantization, *_COMPILED, "--gpu-memory-utilization", str(plan.memory)]
+    compiled = _COMPILED if plan.gpus == 1 else []
+    return [*parallel, *steps, *quantization, *compiled, "--gpu-memory-utilization", str(plan.memory)]
 
 
 def _on_cpu() -> list[str]:
