@@ -74,8 +74,8 @@ def test_the_vision_encoder_is_compiled_on_one_gpu(checkpoint_dir: Path, tmp_pat
     plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=1)
     options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)))
     assert json.loads(options["--compilation-config"]) == {"compile_mm_encoder": True}
-    for gpus in (0, 2):  # with several, vLLM's compiler waits for processes that wait for the encoder
-        other = vllm_command.serve_command(checkpoint_dir, replace(plan, gpus=gpus), tmp_path, tmp_path)
+    for number in (0, 2):  # with several, vLLM's compiler waits for processes that wait for the encoder
+        other = vllm_command.serve_command(checkpoint_dir, replace(plan, gpus=number), tmp_path, tmp_path)
         assert "--compilation-config" not in other
 
 
