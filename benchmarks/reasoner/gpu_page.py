@@ -115,6 +115,8 @@ waits for them.
 
 {_start_of_a_queue(h200)}
 
+### The start of a worker
+
 {_starts(found)}
 
 These starts were all on the H200 of the first table, with the files in the page cache.

@@ -21,7 +21,7 @@ from cosmos_batch.worker.runner import Runner
 
 POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
 LAST_POLL_SECONDS = 20  # the longest poll of SQS; a long poll queries all of its servers
-PREPARED_AT_ONCE = 8
+PREPARED_AT_ONCE = 8  # jobs between their receipt and the engine; see `WorkerLoop._room`
 STOP_SECONDS = 20  # jobs that can be finished within this time after SIGTERM are finished
 
 log = logging.getLogger(__name__)
