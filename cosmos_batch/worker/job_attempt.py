@@ -53,7 +53,7 @@ class JobAttempt:
     phase: AttemptPhase = AttemptPhase.WAITING
     received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic
-    when_ready: Callable[[], None] | None = None  # is called once the job is in the engine
+    when_in_engine: Callable[[], None] | None = None
     engine_seconds: float = 0.0  # its share of the engine's time
 
     @property
@@ -68,8 +68,8 @@ class JobAttempt:
     def enter_engine(self) -> None:
         """Note that the job is in the engine from now on."""
         self.phase, self.inferring_since = AttemptPhase.INFERRING, time.monotonic()
-        if self.when_ready is not None:
-            self.when_ready()
+        if self.when_in_engine is not None:
+            self.when_in_engine()
 
     @property
     def has_left_engine(self) -> bool:

@@ -21,7 +21,7 @@ from cosmos_batch.worker.runner import Runner
 
 POLL_SECONDS = 5  # on SIGTERM a receive under way is awaited; it may take this much of the 30 s until Batch kills
 LAST_POLL_SECONDS = 20  # the longest poll of SQS; a long poll queries all of its servers
-PREPARED_AT_ONCE = 8  # jobs between their receipt and the engine; see `WorkerLoop._room`
+PREPARED_AT_ONCE, PREPARED_SOON_SECONDS = 8, 0.3  # see `WorkerLoop._room`
 STOP_SECONDS = 20  # jobs that can be finished within this time after SIGTERM are finished
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class WorkerLoop:
             if self._draining:
                 return
             if self._room <= 0:
-                await self._wait_for_change(POLL_SECONDS)
+                await self._wait_for_change(PREPARED_SOON_SECONDS)
             elif self._idle_for(self._settings.idle_seconds):
                 if self._attempts:  # they will be paused as well, or go on to the engine
                     await self._wait_for_change(POLL_SECONDS)
@@ -125,18 +125,20 @@ class WorkerLoop:
         because a message in hand is hidden from other workers. With an engine of one place there is one job in hand,
         so that a crash can only be that job's fault.
 
-        No more than `PREPARED_AT_ONCE` jobs are prepared at a time, not counting those that take long: threads share
-        one lock in Python, so with hundreds the first clip would be decoded only when all files have been fetched.
+        While `PREPARED_AT_ONCE` jobs are on their way to the engine, none is received. Each has threads that share one
+        lock in Python with those that decode: with dozens, the first clip would be decoded only after seconds. Jobs
+        that were received more than `PREPARED_SOON_SECONDS` ago are not counted. They wait for S3, or for another job,
+        and an engine that is faster than their files must not run dry.
         """
         places = self.runner.model.engine.concurrency
         if places == 1:
             return 1 - len(self._attempts)
         unfinished = [attempt for attempt in self._attempts.values() if attempt.phase is not AttemptPhase.CONCLUDING]
-        slow = sum(attempt.is_slow_to_prepare(POLL_SECONDS) for attempt in unfinished)
-        preparing = sum(attempt.is_before_engine for attempt in unfinished) - slow
-        return min(
-            places + (slow > 0) - len(unfinished), PREPARED_AT_ONCE - preparing, 2 * places - len(self._attempts)
+        one_more = any(attempt.is_slow_to_prepare(POLL_SECONDS) for attempt in unfinished)
+        preparing = sum(
+            attempt.is_before_engine and not attempt.is_slow_to_prepare(PREPARED_SOON_SECONDS) for attempt in unfinished
         )
+        return min(places + one_more - len(unfinished), PREPARED_AT_ONCE - preparing, 2 * places - len(self._attempts))
 
     def _idle_for(self, seconds: float) -> bool:
         """Return whether there was no work for `seconds`.
@@ -147,7 +149,10 @@ class WorkerLoop:
         return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
-        """Wait until a job ends or the worker is stopped or drained, at most `seconds`; None is no limit."""
+        """Wait until a job enters the engine or ends, or the worker is stopped or drained.
+
+        It takes at most `seconds`; None is no limit.
+        """
         self._wake.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
@@ -224,7 +229,7 @@ class WorkerLoop:
             # The receive was under way when the worker was told to stop.
             await self.runner.endings.give_back(JobAttempt(delivery))
             return
-        self._start(JobAttempt(delivery, when_ready=self._wake.set))
+        self._start(JobAttempt(delivery, when_in_engine=self._wake.set))
 
     def _refuse(self, handle: str, invalid: InvalidMessage) -> None:
         """Delete a message that cannot be read, and fail its execution if the message has a task token."""

@@ -55,15 +55,21 @@ def test_few_jobs_are_prepared_at_a_time_and_others_follow_as_soon_as_one_is_in_
     bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No job ends before all are in the engine, so that only those that enter it can make the worker receive more."""
-    wait = WorkerLoop._wait_for_change
-    monkeypatch.setattr(WorkerLoop, "_wait_for_change", lambda worker, _: wait(worker))  # not only for a while
+    wait, waiting = WorkerLoop._wait_for_change, asyncio.Event()
+
+    async def wait_without_limit(worker: WorkerLoop, _: float) -> None:
+        waiting.set()
+        await wait(worker)
+
+    monkeypatch.setattr(WorkerLoop, "_wait_for_change", wait_without_limit)
     monkeypatch.setattr(JobAttempt, "is_slow_to_prepare", lambda *_: False)
     preparation = Preparation()
     worker = worker_with(bench, preparation)
 
     async def scene() -> None:
         serving = asyncio.ensure_future(worker.serve())
-        await until(lambda: preparation.inside == PREPARED_AT_ONCE)
+        await until(lambda: waiting.is_set() and preparation.inside == PREPARED_AT_ONCE)
+        assert bench.waiting() == (JOBS - PREPARED_AT_ONCE, PREPARED_AT_ONCE)
         preparation.let.set()
         await until(lambda: len(bench.stepfunctions.calls_of("success")) == JOBS)
         worker.loop.stop()
@@ -74,7 +80,7 @@ def test_few_jobs_are_prepared_at_a_time_and_others_follow_as_soon_as_one_is_in_
 
 
 def test_jobs_whose_preparation_takes_long_keep_no_others_out(bench: WorkerFixture) -> None:
-    """Each second counts as long here. All jobs are being prepared in the end, though none has left the preparation."""
+    """All jobs are being prepared in the end, though none has left the preparation."""
     preparation = Preparation()
     worker = worker_with(bench, preparation)
 
