@@ -46,8 +46,8 @@ def _reasoner() -> str:
     raw = reasoner_gpu_page.rate_of_raw(found)
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{found['vllm']} | {steady:.1f} clips a second in a steady state, {all_sent:.1f} for 256 clips with "
-        f"the start and the end of the queue; raw `LLM.generate` {raw:.1f} |"
+        f"{found['vllm']} | {steady:.1f} clips a second of 1,000 that are sent at once, {all_sent:.1f} of 256, "
+        f"with the start and the end of the queue; raw `LLM.generate` on the host's next GPU {raw:.1f} of 256 |"
     )
 
 

@@ -169,15 +169,16 @@ def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
     small, large = EXACT
     cfg = {name: [_generation(results, "cfg2", size) for size in EXACT] for name, results in two.items()}
     one = [_generation(phyai, "plain", size) for size in EXACT]
-    split = _generation(two["phyai"], "tp2", small)
+    split, large_split = (_generation(two["phyai"], "tp2", size) for size in EXACT)
     return filled(
         f"On two GPUs, measured {two['phyai']['day']} on {two['phyai']['machine']}, two hosts of the same kind, while "
         "the other GPUs ran benchmarks; the jobs are those of the tables above. With cfg 2 each GPU computes one of "
         f"the two passes of a step. PhyAI is {one[0] / cfg['phyai'][0]:.2f} and {one[1] / cfg['phyai'][1]:.2f} times "
         f"as fast with it as on one GPU, at {small} and {large}. With tp 2, which splits each layer, it needs "
-        f"{split / one[0]:.2f} times as long as on one GPU at {small}: it halves the memory instead. vLLM-Omni takes "
-        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; it has no row of one H100 in the same run. Its "
-        "tp 2 loaded its weights when the time on the GPUs ended.",
+        f"{split / one[0]:.2f} times as long as on one GPU at {small}, and at {large} it is {one[1] / large_split:.2f} "
+        "times as fast; each GPU holds about six tenths of the memory. vLLM-Omni takes "
+        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the second table has its times on one H100, of "
+        "another run. Its tp 2 was still loading when the time on the GPUs ended.",
     )
 
 
