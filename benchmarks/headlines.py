@@ -42,11 +42,11 @@ def write() -> None:
 
 def _reasoner() -> str:
     found = json.loads(reasoner_gpu_page.ON_H200.read_text(encoding="utf-8"))
-    steady, all_sent = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
+    many, few = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
     raw = reasoner_gpu_page.rate_of_raw(found)
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{found['vllm']} | {steady:.1f} clips a second of 1,000 that are sent at once, {all_sent:.1f} of 256, "
+        f"{found['vllm']} | {many:.1f} clips a second of 1,000 that are sent at once, {few:.1f} of 256, "
         f"with the start and the end of the queue; raw `LLM.generate` on the host's next GPU {raw:.1f} of 256 |"
     )
 

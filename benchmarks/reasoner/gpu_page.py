@@ -40,6 +40,15 @@ _FP8_COMMAND = (
     "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
     "--large 24 --lossy fp8,fp8Cache"
 )
+_DIFFERENT_THEN = """In these runs, and in those below:
+
+- The stand-in for SQS gave ten messages at a time, also where the worker asked for one, so that up to nine more jobs
+  were prepared. It gives no more than it is asked for since.
+- Jobs that had been received more than 0.3 s ago counted too. Since then they do not.
+- On the H100 the pass with all was the first after the warm-up, and each step of vLLM's scheduler was noted. Other runs
+  on H100s took 20.6 to 21.6 s for such a pass.
+- On the H200 the threads of the runs below took turns ten times as often as Python's do by default. Passes with and
+  without that took the same time (commit c99093c6)."""
 _NAMES = {
     "bf16": "16-bit",
     "fp8": "`--quantization fp8`",
@@ -182,14 +191,8 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         "Until commit 1d8e0d84 it received as many jobs as its engine has places, 272 here, and fetched their files "
         "in up to 64 threads at once, so that a thread that decodes waited for the lock. Now it prepares "
         f"{PREPARED_AT_ONCE} at a time. Passes over {exact['prepared 8']['clips']} clips in 16 bit, one after the "
-        f"other in one process on each machine, on {h100['day']}; on the H100 each step of vLLM's scheduler was noted "
-        "as well. The stand-in for SQS gave ten messages at a time, also where the worker asked for one, so that up to "
-        "nine more were prepared than the table and the rates below it say; it gives no more than it is asked for "
-        "since. Nor did these runs leave jobs of more than 0.3 s uncounted, as a worker does since; and the threads of "
-        "the H200's first passes took turns ten times as often, which made no difference in passes with and without "
-        "(commit c99093c6). On the H100 the "
-        "pass with all was the first after the warm-up; other runs on H100s took 20.6 to 21.6 s for it. The GPU counts "
-        "as busy from the first second of which it was busy for more than half:",
+        f"other in one process on each machine, on {h100['day']}. The GPU counts as busy from the first second of "
+        "which it was busy for more than half:",
     )
     rows = ["| jobs prepared at once | H100 | H200 |", "|---|---|---|"]
     for jobs in (_ALL, 16, 8, 4):
@@ -208,7 +211,7 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         f"were busy for {exact['steady']['gpuSteady']['busy']:.1f} % and "
         f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
     )
-    return "\n".join([about, "", *rows, "", rates])
+    return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates])
 
 
 def _pass_from(one: dict[str, Any] | None) -> str:
