@@ -1,8 +1,10 @@
 """Benchmark of the reasoner: a process per clip, raw vLLM, our worker; same clips, frames, sampling, answer lengths.
 
     python -m benchmarks.reasoner.comparison [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
+        [--clips 1000] [--processes 3]
 
-Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once.
+Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once. More
+`--clips` than the shape's workload has are the same clips once more, with another system prompt.
 """
 
 import argparse
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ from cosmos_batch.planning.questions import ANSWERING
 TINY = ReasonerWorkload("tiny", clips=24, tokens=32, levels=(1, 8, 24), scale=1, warm_up=8)
 LEVELS = (1, 64, 128, 256)
 STEPS = ("start", "raw", "process", "worker")
+DIFFERENT = 256  # clips; more are these once more
 PROCESSES = 3
 
 
@@ -49,6 +53,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
     parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
+    parser.add_argument("--clips", type=int, help="of a pass of raw vLLM; those of the workload by default")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="that answer one clip each")
     return parser.parse_args(arguments)
 
 
@@ -56,17 +62,21 @@ def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     workload = (
-        TINY if options.shape == "tiny" else ReasonerWorkload(options.shape, 256, 256, LEVELS, scale=2, warm_up=64)
+        TINY
+        if options.shape == "tiny"
+        else ReasonerWorkload(options.shape, DIFFERENT, 256, LEVELS, scale=2, warm_up=64)
     )
     if options.passes is not None:
         workload = replace(workload, passes=options.passes)
+    if options.clips is not None:
+        workload = replace(workload, clips=options.clips)
     if options.levels is not None:
         workload = replace(workload, levels=tuple(int(level) for level in options.levels.split(",") if level))
     into = options.into or FOLDER / f"reasoner-{options.shape}.json"
     results = json.loads(into.read_text(encoding="utf-8")) if options.steps and into.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         steps = options.steps.split(",") if options.steps else STEPS
-        measure(workload, steps, options.work or Path(temporary), into, results)
+        measure(workload, steps, options.work or Path(temporary), into, results, options.processes)
 
 
 def measure_tiny() -> None:
@@ -75,11 +85,18 @@ def measure_tiny() -> None:
         measure(TINY, STEPS[1:], Path(work), FOLDER / "reasoner-tiny.json", {})
 
 
-def measure(workload: ReasonerWorkload, steps: Sequence[str], work: Path, into: Path, results: dict[str, Any]) -> None:
-    """Run the steps in their order, and add their results to `found`."""
+def measure(
+    workload: ReasonerWorkload,
+    steps: Sequence[str],
+    work: Path,
+    into: Path,
+    results: dict[str, Any],
+    processes: int = PROCESSES,
+) -> None:
+    """Run the steps in their order, and add their results to `results`."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
-    clips = make_clips(work / f"clips-{workload.scale}", workload.clips, workload.scale)
+    clips = make_clips(work / f"clips-{workload.scale}", min(workload.clips, DIFFERENT), workload.scale)
     # The server may read below the folder for temporary files only; see `VllmEngine`.
     scratch = work / "scratch"
     scratch.mkdir(exist_ok=True)
@@ -99,24 +116,35 @@ def measure(workload: ReasonerWorkload, steps: Sequence[str], work: Path, into: 
         elif step == "worker":
             results[step] = reasoner_worker.measure(model, clips, workload)
         else:
-            results[step] = _raw(step, model, clips, workload, scratch)
+            results[step] = (
+                _in_one_process(model, clips, workload, scratch)
+                if step == "raw"
+                else [_in_its_own_process(model, clip, workload, scratch) for clip in clips[:processes]]
+            )
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     tempfile.tempdir = None
 
 
-def _raw(step: str, model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> Any:
-    """Run raw vLLM. Step `raw`: all clips in one process, a warm-up and then passes; otherwise one clip per process."""
+def _in_one_process(model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> dict[str, Any]:
+    """Run raw vLLM: a warm-up, then passes over so many clips as the workload has. Clips are asked about repeatedly."""
+    rounds = -(-workload.clips // len(clips))
+    prefixes = [f"Pass {number}, {again}. " for number in range(workload.passes) for again in range(rounds)]
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:
         folder = Path(temporary)
-        if step == "raw":
-            passes = [f"Pass {number}. " for number in range(workload.passes)]
-            warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
-            raw = _ask_raw(model, warm_up + _questions(model, clips, workload, folder, passes), workload, folder)
-            warmed, *counted = raw["passes"]
-            return {**raw, "warmUp": warmed, "passes": counted}
-        alone = [_questions(model, clips[n : n + 1], workload, folder, [f"{n} "]) for n in range(PROCESSES)]
-        return [_ask_raw(model, one, workload, folder) for one in alone]
+        warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
+        asked = _questions(model, clips, workload, folder, prefixes)
+        passes = [[*chain(*asked[first : first + rounds])] for first in range(0, len(asked), rounds)]
+        raw = _ask_raw(model, [*warm_up, *(one[: workload.clips] for one in passes)], workload, folder)
+    warmed, *counted = raw["passes"]
+    return {**raw, "warmUp": warmed, "passes": counted}
+
+
+def _in_its_own_process(model: Path, clip: Path, workload: ReasonerWorkload, scratch: Path) -> dict[str, Any]:
+    """Run raw vLLM in a process that answers one clip."""
+    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
+        asked = _questions(model, [clip], workload, Path(temporary), [f"{clip.stem} "])
+        return _ask_raw(model, asked, workload, Path(temporary))
 
 
 def _questions(
