@@ -86,8 +86,15 @@ class VllmPlan(ServerPlan):
         return serve_command(checkpoint, self, Path(tempfile.gettempdir()), folder)
 
     def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
-        """Return environment variables beside our own."""
-        return serve_environment(self.gpus, caches, folder)
+        """Return environment variables beside our own.
+
+        With what it compiles, vLLM keeps how much memory is left for keys and values, and measures it only once. What
+        it finds depends on the share of memory, which it does not note, so it keeps what holds for its default alone.
+        """
+        variables = serve_environment(self.gpus, caches, folder)
+        if self.gpus and self.memory == _MEMORY_SHARE:
+            variables["VLLM_ENABLE_STARTUP_PLAN"] = "1"
+        return variables
 
     def smaller(self) -> "VllmPlan":
         """Return a plan with a quarter of the requests and of the tokens in a step.

@@ -79,6 +79,17 @@ def test_the_vision_encoder_is_compiled_on_one_gpu(checkpoint_dir: Path, tmp_pat
         assert "--compilation-config" not in other
 
 
+@pytest.mark.parametrize(
+    ("number", "memory", "kept"), [(1, 0.92, True), (2, 0.92, True), (1, 0.7, False), (0, 0.92, False)]
+)
+def test_the_room_for_keys_and_values_is_measured_once_where_a_gpu_is_free(
+    tmp_path: Path, number: int, memory: float, kept: bool
+) -> None:
+    """On a GPU that others hold in part, the room is another one each time, and on a CPU it is not measured."""
+    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=number, memory=memory)
+    assert ("VLLM_ENABLE_STARTUP_PLAN" in plan.environment(tmp_path, tmp_path)) == kept
+
+
 @needs_vllm
 @pytest.mark.parametrize(("output", "why"), [("8.6\n", "the GPU has compute capability 8.6"), ("", "there is no GPU")])
 def test_vllm_does_not_load_with_fp8_on_a_gpu_without_it(

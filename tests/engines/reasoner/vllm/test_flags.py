@@ -22,12 +22,12 @@ print("\\n" + json.dumps(list(envs.environment_variables)))
 
 
 def test_vllm_knows_every_option_and_variable(checkpoint_dir: Path, tmp_path: Path) -> None:
-    command = serve_command(
-        checkpoint_dir, VllmPlan(context=32_768, sequences=256, gpus=4, fp8=True), tmp_path, tmp_path
-    )
+    plan = VllmPlan(context=32_768, sequences=256, gpus=4, fp8=True)
+    command = serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     assert {"--tensor-parallel-size", "--quantization", "--watermark"} <= set(command)
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}
     read = [sys.executable, "-c", READ, json.dumps(command[2:])]
     output = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
-    sent = {name for name in serve_environment(4, None, tmp_path) if name.startswith("VLLM_")}
-    assert "VLLM_WORKER_MULTIPROC_METHOD" in sent and sent <= set(json.loads(output.splitlines()[-1]))
+    sent = {name for name in plan.environment(None, tmp_path) if name.startswith("VLLM_")}
+    assert {"VLLM_WORKER_MULTIPROC_METHOD", "VLLM_ENABLE_STARTUP_PLAN"} <= sent
+    assert sent <= set(json.loads(output.splitlines()[-1]))
