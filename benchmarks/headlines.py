@@ -47,7 +47,8 @@ def _reasoner() -> str:
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
         f"{found['vllm']} | {many:.1f} clips a second of 1,000 that are sent at once, {few:.1f} of 256, "
-        f"with the start and the end of the queue; raw `LLM.generate` on the host's next GPU {raw:.1f} of 256 |"
+        "with the start and the end of the queue; raw `LLM.generate` on the host's next GPU "
+        f"{raw:.1f} of {found['workload']['clips']:,} |"
     )
 
 

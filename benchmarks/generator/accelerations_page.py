@@ -11,6 +11,7 @@ from benchmarks.results import FOLDER
 AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 OURS = FOLDER / "generator-ours-nano.json"  # the engine as it is, exact and with all lossy modes
 WHOLE = FOLDER / "generator-whole-nano.json"  # whole jobs, whose files are encoded while the GPU decodes
+ON_H200 = FOLDER / "generator-whole-nano-h200.json"  # the same on an H200
 EACH_MODE = FOLDER / "generator-lossy-nano.json"  # of a run before the engine was asynchronous
 BEFORE = FOLDER / "generator-lossy-nano-0acf09b4.json"  # of a run before the changes that its profile led to
 SIZES = ("320x192", "832x480")
@@ -113,7 +114,22 @@ def _ours() -> str:
     )
     goals = ["| goal, on one H100 | measured | |", "|---|---|---|", *_goals(found, whole)]
     head = "| | generation | transformer, VAE | peak | difference |\n|---|---|---|---|---|"
-    return "\n".join([about, "", head, *rows, "", after, "", *goals])
+    return "\n".join([about, "", head, *rows, "", after, "", *goals, "", _on_h200()])
+
+
+def _on_h200() -> str:
+    """Return whole jobs on an H200."""
+    found = json.loads(ON_H200.read_text(encoding="utf-8"))
+    whole = {
+        name: ", ".join(
+            f"{rows[name]['whole']:.2f} s at {size}" for size, rows in found["sizes"].items() if name in rows
+        )
+        for name in (DEFAULT, "all")
+    }
+    return filled(
+        f"On an H200 whole jobs took {whole[DEFAULT]}; with all three modes {whole['all']} (all in one run, measured "
+        f"{found['day']} on {found['machine']}, while the host's other GPU ran a benchmark).",
+    )
 
 
 def _generated(one: dict[str, Any]) -> str:

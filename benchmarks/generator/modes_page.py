@@ -12,7 +12,10 @@ from benchmarks.results import FOLDER
 RESULT = FOLDER / "generator-modes-nano.json"
 PHYAI = FOLDER / "generator-phyai-nano.json"
 TWO_GPUS = {name: FOLDER / f"generator-{name}-nano-two-gpus.json" for name in ("modes", "phyai")}
-"""Results on two GPUs, of vLLM-Omni and of PhyAI."""
+"""Results on two H100, of vLLM-Omni and of PhyAI."""
+
+TWO_H200 = FOLDER / "generator-modes-nano-two-h200.json"
+RESTARTS = FOLDER / "generator-phyai-nano-restarts.json"
 
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
@@ -41,8 +44,6 @@ _SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
 
 HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
 |---|---|---|---|---|---|"""
-_UNMEASURED = "tp 2 and cfg 2 with HSDP of vLLM-Omni on two GPUs"
-_KINDS = {"t2i": "images", "i2v": "videos from images", "sound": "sound"}
 _NAMES = {
     "plain": "as it ships",
     "seaCache": "`seaCache`",
@@ -57,7 +58,7 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
-    two = {name: read(path) for name, path in TWO_GPUS.items()}
+    two, two_h200 = {name: read(path) for name, path in TWO_GPUS.items()}, read(TWO_H200)
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
@@ -100,18 +101,26 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(phyai)}
 
+{_restarts(json.loads(RESTARTS.read_text(encoding="utf-8")))}
+
 {_two_gpus(two, phyai)}
 
 {HEAD}
 {rows(two["modes"], "vLLM-Omni, ")}
 {rows(two["phyai"], "PhyAI, ")}
 
-{_unmeasured(results)}
+{_two_h200(two_h200, results)}
+
+{HEAD}
+{rows(two_h200, "vLLM-Omni, ")}
+
+The commands with `cfg2` need two GPUs. Each command writes a file of its own:
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
 python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
 {_PHYAI_COMMAND}
+python -m benchmarks.generator.restarts phyai --shape nano --work FOLDER --into FILE
 python -m benchmarks.generator.modes --engine phyai --shape nano --modes cfg2,tp2 {_ON_TWO_GPUS}
 python -m benchmarks.generator.modes --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON_TWO_GPUS}
 ```
@@ -159,8 +168,20 @@ def _phyai(results: dict[str, Any]) -> str:
         "of the host's other GPUs ran benchmarks. Packages were those of the lock, but for NVIDIA's libraries of CUDA, "
         "of which the machine has its own versions. Weights, frames, steps and prompts were those of the table above; "
         "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
-        "compiled kernels for more than a minute. Each other job is the first of its kind or size. Not run: jobs that "
-        "are cancelled, processes that are killed.",
+        "compiled kernels for more than a minute. Each other job is the first of its kind or size.",
+    )
+
+
+def _restarts(found: dict[str, Any]) -> str:
+    """Say what PhyAI's server did when a job was cancelled, and when its processes were killed."""
+    torchrun, driver = found["kills"]
+    return filled(
+        f"On {found['day']} jobs of 320x192 were cancelled and processes killed, on {found['machine']}. The first job "
+        f"took {found['job']:.0f} s, because FlashInfer compiled its kernels. One was cancelled after its first step, "
+        f"and the next was done {found['jobAfterCancelled']:.1f} s after that. torchrun's process and its child were "
+        f"each killed by SIGKILL while a job ran: the job failed after {torchrun['jobDied']:.1f} and "
+        f"{driver['jobDied']:.1f} s, none of the processes was left, and the next job was done, by a server that had "
+        f"been started again, {torchrun['nextAnswer']:.0f} and {driver['nextAnswer']:.0f} s after the kill.",
     )
 
 
@@ -178,7 +199,22 @@ def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
         f"{split / one[0]:.2f} times as long as on one GPU at {small}, and at {large} it is {one[1] / large_split:.2f} "
         "times as fast; each GPU holds about six tenths of the memory. vLLM-Omni takes "
         f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the second table has its times on one H100, of "
-        "another run. Its tp 2 was still loading when the time on the GPUs ended.",
+        "another run.",
+    )
+
+
+def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
+    """Introduce vLLM-Omni's table of two H200, with how much faster these are than the one of another run."""
+    sizes = one["modes"]["plain"]["kinds"]["t2v"]
+    split, sharded = (
+        " and ".join(f"{_generation(one, 'plain', size) / _generation(two, mode, size):.2f}" for size in sizes)
+        for mode in ("tp2", "cfg2Hsdp")
+    )
+    return filled(
+        f"vLLM-Omni's other ways to use two GPUs, measured {two['day']} on {two['machine']}. At {' and '.join(sizes)} "
+        f"tp 2 is {split} times as fast as the one H200 of the first table, of an earlier run. With HSDP each GPU "
+        "keeps half of the weights and gets the other half for each layer; cfg 2 with it is "
+        f"{sharded} times as fast. cfg 2 without it was not measured on H200, so what HSDP costs is not known.",
     )
 
 
@@ -230,15 +266,6 @@ def _goals(results: dict[str, Any]) -> str:
     pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
     rows.append(goal_row(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
     return "\n".join(rows)
-
-
-def _unmeasured(results: dict[str, Any]) -> str:
-    measured = {kind for mode in results["modes"].values() for kind in mode["kinds"]}
-    missing = ", ".join([*(words for kind, words in _KINDS.items() if kind not in measured), _UNMEASURED])
-    return filled(
-        f"Not measured with these versions: {missing}. The last two commands need two GPUs. Each command writes a file "
-        "of its own:",
-    )
 
 
 def goal_row(name: str, seconds: float | None, goal: float) -> str:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def main() -> None:
     start_logging()
     workload = NANO if options.shape == "nano" else TINY
     into = options.into or FOLDER / f"generator-{options.engine}-restarts.json"
-    results = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         engine: Any = create_engine(options.engine)
         engine.guardrails = False
         began = time.monotonic()
         engine.load(true_generator.build(workload.shape, work / "models"))
-        results["load"] = round(time.monotonic() - began, 1)
+        results |= {"engine": engine.name, "torch": version("torch"), "load": round(time.monotonic() - began, 1)}
         try:
             size = options.size or workload.sizes[0]
             results |= asyncio.run(Restarts(engine, workload, size, work).measure())

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def main() -> None:
     """Run the check; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     start_logging()
-    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}"}
+    results: dict[str, Any] = {"machine": machine(), "vllm": version("vllm"), "day": f"{datetime.now(UTC):%Y-%m-%d}"}
     with tempfile.TemporaryDirectory() as temporary:
         check = FullGpu.below(options.work or Path(temporary))
         for free in [*options.free, None]:

@@ -16,8 +16,11 @@ from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 RESULT = FOLDER / "reasoner-gpu-2b.json"
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
-ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # with few jobs of a worker prepared at a time
-PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # passes with different numbers of jobs prepared
+QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
+ON_H200 = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # as it ships, and raw vLLM with as many clips on the next GPU
+TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
+FULL_GPU = FOLDER / "reasoner-full-gpu.json"
+PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
 LARGE = FOLDER / "reasoner-gpu-2b-h100.json"  # clips of 1920 x 1080, 16-bit
 LARGE_IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
 OLDER_COMMIT = "0f4e7e0"
@@ -33,12 +36,16 @@ TINY_STARTS = [FOLDER / f"reasoner-start-tiny{ending}.json" for ending in ("", f
 
 START_GOAL = 0.6  # time to the first answer with kept caches, relative to the older commit's
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
+_DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
 _HALF = 50  # percent of a second
 _ALL = 1000  # jobs prepared at once, more than a worker has
 BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
 _FP8_COMMAND = (
     "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
     "--large 24 --lossy fp8,fp8Cache"
+)
+_RAW_COMMAND = (
+    'python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE'
 )
 _DIFFERENT_THEN = """In these runs, and in those below:
 
@@ -61,12 +68,12 @@ def text() -> str:
     found = _read(RESULT)
     bf16 = found["bf16"]
     ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
-    h100, newest, h200 = (_read(path) for path in (ON_H100, NEWEST, ON_H200))
+    h100, newest, h200, queued = (_read(path) for path in (ON_H100, NEWEST, ON_H200, QUEUED_ON_H200))
+    steady = h200["bf16"]["steady"]
     exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
     large, large_in_fp8 = (_read(path) for path in (LARGE, LARGE_IN_FP8))
-    cpu = [large["bf16"][f"1080p, {cores} cores, CPU"]["perSecond"] for cores in (16, 4)]
+    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in _DECODERS)
     sampled = _read(gpu_decoding.RESULT)
-    gpu = {cores: large_in_fp8["fp8Cache"][f"1080p, {cores} cores, GPU"]["perSecond"] for cores in (16, 4)}
     answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
 
@@ -100,19 +107,17 @@ def text() -> str:
 {exact[1]:.2f} on another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,000 since; on an H200 \
 {_steady(h200, "bf16"):.2f} | {_met(max(exact) >= RATES["bf16"])} |
 | at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} \
-on another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(h200, "fp8Cache"):.2f} | \
+on another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
 {_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | \
-{h200["bf16"]["steady"]["gpuSteady"]["busy"]:.1f} % in the middle 70 %, \
-{h200["bf16"]["steady"]["gpu"]["busy"]:.1f} % with the ends | \
-{_met(h200["bf16"]["steady"]["gpuSteady"]["busy"] >= BUSY, " in the middle")} |
-| faster than raw vLLM at the same time on the same host | \
-{best(h200["bf16"]) / rate_of_raw(h200):.2f} times for {load["clips"]} clips; our 1,000 clips, \
-whose ends weigh less, {_steady(h200, "bf16") / rate_of_raw(h200):.2f} times its rate of \
-{load["clips"]} | {_met(best(h200["bf16"]) > rate_of_raw(h200))} |
-| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16 | {cpu[1]:.2f} and {cpu[0]:.2f} clips per \
-second, {cpu[1] / cpu[0]:.2f}; with `gpuDecode` {gpu[4]:.2f} and {gpu[16]:.2f}, {gpu[4] / gpu[16]:.2f} | \
-{_met(gpu[4] >= OF_ALL_CORES * gpu[16])} |
+| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {steady["gpuSteady"]["busy"]:.1f} % in the middle \
+70 %, {steady["gpu"]["busy"]:.1f} % with the ends | {_met(steady["gpu"]["busy"] >= BUSY)} |
+| faster than raw vLLM in the same run on the same host | \
+{_steady(h200, "bf16") / rate_of_raw(h200):.3f} times its rate with {steady["clips"]:,} clips, one pass of each; with \
+{queued["workload"]["clips"]}, on another host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | \
+{_met(_steady(h200, "bf16") > rate_of_raw(h200), f" with {steady['clips']:,}, by what may be chance")} |
+| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
+{gpu:.2f} clips per second, {few / gpu:.2f}; without it {cpu:.2f} with 16, and 4 not measured | \
+{_met(few >= OF_ALL_CORES * gpu)} |
 | start to the first answer with kept caches at most {START_GOAL} of commit {OLDER_COMMIT}'s | {_start_ratio():.2f} | \
 {_met(_start_ratio() <= START_GOAL)} |
 | at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |
@@ -124,7 +129,11 @@ waits for them.
 
 ### The start of a queue
 
-{_start_of_a_queue(h200)}
+{_start_of_a_queue(queued)}
+
+### As it ships, on an H200
+
+{_as_it_ships(h200, queued)}
 
 ### The start of a worker
 
@@ -146,7 +155,7 @@ These starts were all on the H200 of the first table, with the files in the page
 
 {kernels_page.reasoner_on_h100(newest)}
 
-{_large(large, large_in_fp8)}
+{_large(large, large_in_fp8, h200)}
 
 {_gpu_decoding(sampled)}
 
@@ -154,15 +163,15 @@ These starts were all on the H200 of the first table, with the files in the page
 
 {_shorter_starts(newest, h100)}
 
-Not measured with this release: a process for each clip, the 8B, two GPUs, raw vLLM on an H100, a GPU whose memory other
-programs hold (the last command but one). The last command needs two GPUs. On 2026-11-27 and 2026-11-28 vLLM ended with
-`OSError: [Errno 98] Address already in use`. That was the fault of the machine's own script named `vllm`: it started a
-server when it was imported, and with two GPUs vLLM spawns processes that import it. The script that pip writes does
-not. With a script that does not either, on two H200 on 2026-11-28, both processes had their halves of the weights after
-two minutes, and the server did not answer in the six minutes that were left: one GPU was busy, the other was not.
-Judging by vLLM's code, one process compiled the vision encoder, for which the compiler waits for all processes, and the
-other one waited for the clip that the first was to encode. Since then the encoder is not compiled with several GPUs;
-that was not tried on GPUs yet. On a CPU, two spawned processes that share a tiny model answer as one does.
+### Two GPUs
+
+{_two_gpus(_read(TWO_GPUS))}
+
+### A GPU whose memory others hold
+
+{_full_gpu(_read(FULL_GPU))}
+
+Not measured with this release: a process for each clip, the 8B, raw vLLM on an H100. The last command needs two GPUs.
 
 ```
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
@@ -172,18 +181,20 @@ python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER 
 python -m benchmarks.reasoner.comparison --shape tiny --steps start --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 {_FP8_COMMAND}
-python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 48
+{_RAW_COMMAND} --clips 1000
+{_RAW_COMMAND}
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 --lossy fp8
-python -m benchmarks.reasoner.full_gpu --work FOLDER --into FILE
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --passes 1 -- --load-format dummy
+python -m benchmarks.reasoner.full_gpu --free 24,3 --work FOLDER --into FILE
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compare --passes 1 -- --load-format dummy
 ```
 
 """
 
 
 def _start_of_a_queue(h200: dict[str, Any]) -> str:
-    """Say how many jobs a worker prepares at a time, and what the rates are with that."""
+    """Say how many jobs a worker prepares at a time, and what the rates were when that was chosen."""
     exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
     h100 = _read(PREPARED_ON_H100)
     about = filled(
@@ -212,6 +223,64 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
     )
     return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates])
+
+
+def _as_it_ships(h200: dict[str, Any], before: dict[str, Any]) -> str:
+    """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
+    exact, steady, answers = h200["bf16"], h200["bf16"]["steady"], h200["bf16"]["answers"]
+    rates = filled(
+        f"Measured {h200['day']} on {h200['machine']}, with commit 712256b7, to which nothing of the list above "
+        f"applies: {best(exact):.2f} clips per second of {exact['ready 0']['clips']}, {_steady(h200, 'bf16'):.2f} of "
+        f"{steady['clips']:,}, both sent at once and with their ends. In the middle 70 % of the longer pass the GPU "
+        f"was busy for {steady['gpuSteady']['busy']:.1f} %, with the ends for {steady['gpu']['busy']:.1f} %. Raw "
+        f"`LLM.generate` took {h200['workload']['clips']:,} clips, the same 256 with other system prompts as in our "
+        f"pass, on the host's other GPU: {rate_of_raw(h200):.2f} a second, with frames that were decoded before its "
+        "time began. That is one pass of each, so the difference of "
+        f"{_steady(h200, 'bf16') / rate_of_raw(h200) - 1:.1%} may be chance. {answers['sameAnswers']} of "
+        f"{answers['compared']} greedy answers are the same with our patches and with vLLM's.",
+    )
+    load, loaded_before = (run["bf16"]["loadWithoutCaches"] for run in (h200, before))
+    loading = filled(
+        "CUDA's compiler, which the machine has and our image does not, was hidden from vLLM. Where vLLM finds it, as "
+        "in the runs before, it also tunes FlashInfer's kernels while it loads, by its code. Loading took "
+        f"{load['seconds']:.0f} s without kept caches; in the run before, on another host, "
+        f"{loaded_before['seconds']:.0f} s. Since commit 712256b7 vLLM keeps how much memory is left for keys and "
+        "values, and captures CUDA graphs once less when it loads with kept caches. Here a capture took "
+        f"{load['phases']['graphs']:.0f} s; what that commit gains was not measured.",
+    )
+    return f"{rates}\n\n{loading}"
+
+
+def _two_gpus(found: dict[str, Any]) -> str:
+    """Return the rate of a model that two GPUs share, and why it did not start before."""
+    one, load, answers = found["bf16"]["ready 0"], found["bf16"]["loadWithoutCaches"], found["bf16"]["answers"]
+    rate = filled(
+        "The 32B, whose shape the Super reasoner has too, with the weights that vLLM draws (`--load-format dummy`), "
+        f"measured {found['day']} on {found['machine']}: {one['perSecond']:.2f} clips per second of {one['clips']}, "
+        f"all sent at once, the first GPU busy for {one['gpuSteady']['busy']:.1f} % of the middle 70 %. Loading took "
+        f"{load['seconds']:.0f} s without kept caches. {answers['sameAnswers']} of {answers['compared']} greedy "
+        "answers are the same with our patches and with vLLM's.",
+    )
+    why = filled(
+        "In a run before, on two other H200, the server never answered: one GPU was busy, the other was not. Two "
+        "things differ. The vision encoder is not compiled with several GPUs any more: one process compiles it while "
+        "the other waits for the clip, and by vLLM's code the compiler waits for both where it fuses the sum over all "
+        "GPUs with the normalization after it. And CUDA's compiler was hidden from vLLM, as in our image, where vLLM "
+        "does not fuse them. Which of the two was needed was not tried.",
+    )
+    return f"{rate}\n\n{why}"
+
+
+def _full_gpu(found: dict[str, Any]) -> str:
+    """Say what the engine does where another process holds the GPU's memory."""
+    some, none, filled_later = (found[name] for name in ("24 GiB free", "3 GiB free", "filled after loading"))
+    return filled(
+        f"Measured {found['day']} on {found['machine']}, the 2B. With 24 GiB free the engine loaded in "
+        f"{some['loadSeconds']:.0f} s with its usual plan ({some['plan']}), and {some['job']}. With 3 GiB free it "
+        f'refused at once: "{none["error"]["message"]} {none["error"]["remedy"]}" When another process took all but '
+        f"half a GiB after it had loaded, it {filled_later['full']}, and once more when that process had ended. vLLM "
+        "takes its memory when it loads, so no answer ran out of it.",
+    )
 
 
 def _pass_from(one: dict[str, Any] | None) -> str:
@@ -316,18 +385,23 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     )
 
 
-def _large(exact: dict[str, Any], found: dict[str, Any]) -> str:
-    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8."""
+def _large(exact: dict[str, Any], found: dict[str, Any], h200: dict[str, Any]) -> str:
+    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8, and of one on an H200."""
     in_fp8, all_cores = found["fp8Cache"], exact["bf16"]["1080p, 16 cores, CPU"]
-    cpu, gpu, few = (
-        in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
-    )
+    cpu, gpu, few = (in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in _DECODERS)
+    on_h200 = [h200["bf16"][f"1080p, {decoder}"] for decoder in _DECODERS]
+    many, four = (one["gpuSteady"]["busy"] for one in on_h200[1:])
     return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"are decoded on the CPU, which is what limits them: {all_cores['phases']['decode']:.1f} s each, in eight "
         "threads. `gpuDecode` leaves that to the GPU's decoder. With `fp8` and `fp8Cache`, in an earlier run "
         f"({found['day']}), a worker answered {cpu:.2f} of them per second without it and {gpu:.2f} with it on 16 "
-        f"cores, and {few:.2f} with it on four, which is {few / cpu:.2f} of what 16 cores do without.",
+        f"cores, and {few:.2f} with it on four, which is {few / cpu:.2f} of what 16 cores do without. On an H200 in "
+        f"16-bit ({h200['day']}, {on_h200[0]['clips']} clips): {on_h200[0]['perSecond']:.2f}, "
+        f"{on_h200[1]['perSecond']:.2f} and {on_h200[2]['perSecond']:.2f}. With four cores the GPU had its first work "
+        f"{_busy_from(on_h200[2]) - _busy_from(on_h200[1])} s later than with 16, and was busy for {four:.0f} % of the "
+        f"middle 70 %, with 16 for {many:.0f} %. The cores open and scale the clips, cut them into patches, and hand "
+        "these to vLLM; how long each takes was not measured.",
     )
 
 

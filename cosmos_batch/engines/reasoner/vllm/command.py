@@ -34,8 +34,9 @@ _RENDERERS = 8
 # by another name.
 _COSMOS3_SINCE = (0, 23)
 # The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written. Not
-# with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. On
-# Hopper and Blackwell vLLM's compiler waits for all processes (`AllReduceFusionPass`), and the server never starts.
+# with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. Where
+# vLLM finds CUDA's compiler, on Hopper and Blackwell, its own compiler waits for all processes (`AllReduceFusionPass`),
+# and the server would never start. Our images have no such compiler; other machines may.
 _COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
 _OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
 _MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
