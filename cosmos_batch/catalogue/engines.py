@@ -24,8 +24,8 @@ from cosmos_batch.catalogue.pipelines import Surface
 Image = Literal["reasoner", "diffusers", "omni", "framework", "phyai"]
 
 AUTO = "auto"
-"""Leaves the choice to the project: a reasoner's worker takes what fits its machine, a generator is
-`FASTEST_GENERATOR`."""
+"""Leaves the choice to the project: a reasoner's worker takes what fits its machine, and a generator's engine follows
+from its instance types (`planning/generation/auto_engine.py`)."""
 
 ENDPOINT = "endpoint"
 """Means that no worker loads a model, but asks a server that the user runs."""
@@ -123,7 +123,7 @@ _ROWS = (
         one_image_only=True,
     ),
     # Generators, the fastest first by NVIDIA's own table (inference_benchmarks.md, June 2026: Nano, 720p, one H100:
-    # 202, 208 and 240 s). PhyAI is not in it; here it took 69 s for a video of 832x480.
+    # 202, 208 and 240 s), in which PhyAI is not. `fastest_on` says what was measured here.
     RegisteredEngine(
         name="vllm-omni",
         title="vLLM-Omni",
@@ -178,6 +178,10 @@ _ROWS = (
             offload=True,
             lossy=("fp8", "fp8Attention", "stepCache"),
             distilled=True,
+            # Seconds for 189 frames with Nano's shape, at 320x192 and 832x480 (docs/benchmarks.md). Without encoding,
+            # on an H100: 6.2 and 54.1, vLLM-Omni 7.2 and 56.7, PhyAI 10.2 and 69.3. Whole jobs, on an H200: 6.1 and
+            # 54.6, vLLM-Omni 7.6 and 59.3. No other kind of GPU was measured.
+            fastest_on=("H100", "H200"),
         ),
     ),
     RegisteredEngine(
@@ -206,12 +210,11 @@ GENERATOR_ABILITIES: dict[str, GeneratorAbilities] = {
     name: row.abilities for name, row in ENGINES.items() if row.abilities is not None
 }
 
-FASTEST_GENERATOR = "vllm-omni"
-"""The engine that `auto` stands for.
+DEFAULT_GENERATOR = "vllm-omni"
+"""The engine that `auto` stands for where no other engine was measured to be faster (`fastest_on` of its abilities).
 
-For Nano on an H100 with 189 frames it took 7.2 s at 320x192 and 56.7 s at 832x480, and Diffusers 6.2 and 54.1 s in
-another session (`docs/benchmarks.md`). But Diffusers uses one GPU for a job, so on the default instance types it would
-have to offload layers, which vLLM-Omni shares among GPUs. The other engines made no video on a GPU.
+By NVIDIA's figures it is the fastest without lossy modes. It also shares a job among GPUs, which the default instance
+types need for all models but Edge.
 """
 
 DEFAULT_IMAGE: dict[Surface, Image] = {"reasoner": "reasoner", "generator": "diffusers"}

@@ -71,6 +71,9 @@ class GeneratorAbilities:
         Modes in which it is faster and changes the result.
     distilled
         Whether it runs models that are distilled to a few fixed steps.
+    fastest_on
+        The kinds of GPUs, keys of `hardware.GPUS`, of which one makes videos faster with it than with the other engines
+        that were measured there.
     memory_peaks
         Megapixels of all frames together, and the peak GiB of a GPU beside weights and VAE, in ascending order. An
         engine that was not measured is assumed to need as much as Diffusers.
@@ -96,6 +99,7 @@ class GeneratorAbilities:
     offload: bool = False
     lossy: tuple[LossyMode, ...] = ()
     distilled: bool = False
+    fastest_on: tuple[str, ...] = ()
     memory_peaks: tuple[tuple[float, float], ...] = PEAKS_OF_DIFFUSERS
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from cosmos_batch.catalogue.engines import AUTO, ENDPOINT, FASTEST_GENERATOR, listed_names, names_for
+from cosmos_batch.catalogue.engines import AUTO, DEFAULT_GENERATOR, ENDPOINT, listed_names, names_for
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
@@ -140,8 +140,10 @@ class GeneratorEntry(PipelineEntry):
     engine: str = Field(
         default=AUTO,
         pattern=_pattern("generator"),
-        description=f"'auto' is '{FASTEST_GENERATOR}', the fastest by NVIDIA's figures; {listed_names('generator')}, "
-        "'endpoint' for a vLLM-Omni server of yours, or 'package.module:Class' for an engine of your own",
+        description="'auto' is 'diffusers' for videos where all instance types, the fallbacks too, have H100 or H200, "
+        "one GPU holds the largest job, and neither 'objective' nor 'lossy' requires another engine; otherwise it is "
+        f"'{DEFAULT_GENERATOR}'. To choose it yourself: {listed_names('generator')}, 'endpoint' for a vLLM-Omni server "
+        "of yours, or 'package.module:Class' for an engine of your own",
     )
     endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
     guardrails: bool | Literal["required"] = Field(

@@ -165,14 +165,14 @@ def _check_generator(entry: GeneratorEntry, pipeline: Pipeline) -> None:
             f"allowed: {', '.join(accepted) or 'nothing, for it starts from text'}"
         )
     if entry.enabled:
-        refuse_lossy_deployment(entry.lossy, pipeline, engine_name(entry), parallel_plans(entry, pipeline))
+        refuse_lossy_deployment(entry.lossy, pipeline, engine_name(entry, pipeline), parallel_plans(entry, pipeline))
 
 
 def _refuse_distilled_models(entry: GeneratorEntry, pipeline: Pipeline) -> None:
     """Raise ValueError for a distilled model that the engine cannot run, or not in one of its lossy modes."""
     field = "endpoint.model" if entry.endpoint else "model"
     model = served_model(entry, pipeline)
-    if obstacle := distilled_obstacle(model, serving_engine(entry)):
+    if obstacle := distilled_obstacle(model, serving_engine(entry, pipeline)):
         raise ValueError(f"{pipeline.config_key}.{field}: {model} {obstacle.reason}; {obstacle.remedy}")
     if fixed_steps_of(model) and (caches := [mode for mode in entry.lossy if mode in STEP_CACHES]):
         raise ValueError(

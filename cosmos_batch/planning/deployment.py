@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
-from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE, FASTEST_GENERATOR, Image, guardrail_models, image_for
+from cosmos_batch.catalogue.engines import AUTO, ENDPOINT_ENGINE, Image, guardrail_models, image_for
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -22,6 +22,7 @@ from cosmos_batch.contract.entries import (
 from cosmos_batch.contract.generation.serving import ParallelPlans, Serving
 from cosmos_batch.contract.identity import Identity, configuration_digest
 from cosmos_batch.contract.model_name import MAIN, ModelName, is_commit
+from cosmos_batch.planning.generation.auto_engine import auto_engine
 from cosmos_batch.planning.generation.memory import Workload
 from cosmos_batch.planning.generation.parallelism import choose_parallel_plans, with_parallel_plans
 from cosmos_batch.planning.instance_types import WorkerResources, worker_resources, workers_per_instance
@@ -183,14 +184,18 @@ def most_instance_types(entry: PipelineEntry) -> int:
     return MAX_COMPUTE_ENVIRONMENTS - entry.use_spot
 
 
-def engine_name(entry: GeneratorEntry) -> str:
-    """Return the engine that runs a generator; 'auto' stands for the fastest."""
-    return FASTEST_GENERATOR if entry.engine == "auto" else entry.engine
+def engine_name(entry: GeneratorEntry, pipeline: Pipeline) -> str:
+    """Return the engine that runs a generator: the configured one, or what 'auto' is on the pipeline's types."""
+    if entry.engine != AUTO:
+        return entry.engine
+    types = choose_instance_types(entry, pipeline).names
+    workload = _largest_workload(entry, pipeline)
+    return auto_engine(pipeline, served_model(entry, pipeline), types, workload, entry.objective, entry.lossy)
 
 
-def serving_engine(entry: GeneratorEntry) -> str:
+def serving_engine(entry: GeneratorEntry, pipeline: Pipeline) -> str:
     """Return the engine whose abilities a generator's jobs are planned with: for an endpoint, its server's."""
-    return engine_name(entry) if entry.endpoint is None else ENDPOINT_ENGINE["generator"]
+    return engine_name(entry, pipeline) if entry.endpoint is None else ENDPOINT_ENGINE["generator"]
 
 
 def served_model(entry: GeneratorEntry, pipeline: Pipeline) -> str:
@@ -210,7 +215,7 @@ def parallel_plans(entry: GeneratorEntry, pipeline: Pipeline) -> ParallelPlans:
     types = choose_instance_types(entry, pipeline).names
     try:
         return choose_parallel_plans(
-            pipeline, engine_name(entry), types, _largest_workload(entry, pipeline), entry.objective
+            pipeline, engine_name(entry, pipeline), types, _largest_workload(entry, pipeline), entry.objective
         )
     except ValueError as error:
         raise ValueError(f"{pipeline.config_key}.instanceTypes: {error}") from error
@@ -220,7 +225,7 @@ def planned_pipeline(entry: GeneratorEntry, pipeline: Pipeline) -> Pipeline:
     """Return the pipeline with the number and the memory of the GPUs that its plans use. Raises ValueError."""
     plans = parallel_plans(entry, pipeline)
     return (
-        with_parallel_plans(pipeline, engine_name(entry), plans, _largest_workload(entry, pipeline))
+        with_parallel_plans(pipeline, engine_name(entry, pipeline), plans, _largest_workload(entry, pipeline))
         if plans
         else pipeline
     )
@@ -228,7 +233,7 @@ def planned_pipeline(entry: GeneratorEntry, pipeline: Pipeline) -> Pipeline:
 
 def _serving(entry: GeneratorEntry, pipeline: Pipeline, upsamples: bool) -> Serving:
     return Serving(
-        engine=serving_engine(entry),
+        engine=serving_engine(entry, pipeline),
         by_url=entry.endpoint is not None,
         guardrails=bool(entry.guardrails),
         guardrails_required=entry.guardrails == REQUIRED,

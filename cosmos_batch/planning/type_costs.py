@@ -9,9 +9,9 @@ Seconds are those of `pace`: measured on an H100, and for other GPUs times a rat
 from contextlib import suppress
 from typing import NamedTuple
 
-from cosmos_batch.catalogue.engines import FASTEST_GENERATOR
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
+from cosmos_batch.planning.generation.auto_engine import auto_engine
 from cosmos_batch.planning.generation.memory import Host, Workload
 from cosmos_batch.planning.generation.parallelism import choose_parallel_plan, with_parallel_plans
 from cosmos_batch.planning.instance_types import why_not, why_not_together
@@ -55,17 +55,20 @@ def item_cost(pipeline: Pipeline, instance_type: str, weight: float = 1.0) -> It
 
 
 def _planned(pipeline: Pipeline, instance_type: str) -> Pipeline | None:
-    """Return the pipeline with the GPUs that a worker of the default engine takes on a type; None if it has no plan."""
+    """Return the pipeline with the GPUs that a worker takes on a type, on the engine that `auto` is there; None if it
+    has no plan.
+    """
     planned: Pipeline | None = pipeline
     if pipeline.surface == "generator":
         planned = None
         workload = Workload.largest(pipeline.modes, "720p", guardrails=True)
         with suppress(ValueError):
             host = Host.of_type(instance_type)
-            plan = choose_parallel_plan(pipeline, FASTEST_GENERATOR, [host], workload, "throughput")
+            engine = auto_engine(pipeline, pipeline.model, [instance_type], workload)
+            plan = choose_parallel_plan(pipeline, engine, [host], workload, "throughput")
             if not plan.offload:
                 plans = {INSTANCE_TYPES[instance_type].gpu: plan}
-                planned = with_parallel_plans(pipeline, FASTEST_GENERATOR, plans, workload)
+                planned = with_parallel_plans(pipeline, engine, plans, workload)
     if planned is None or why_not(planned, instance_type) or why_not_together(planned, [instance_type]):
         return None
     return planned

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cosmos_batch.catalogue.engines import image_for
 from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.environment import DeployedQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.serving import ParallelPlans
@@ -220,11 +221,75 @@ def test_attention_in_fp8_is_accepted_for_an_h100() -> None:
     assert nano.serving is not None and nano.serving.lossy == ["fp8Attention"]
 
 
-def test_the_engine_is_the_fastest_that_fits() -> None:
+def test_with_the_default_types_auto_is_vllm_omni() -> None:
     nano, super_ = enabled_pipelines(parse_config(omni(nano16B={}, super64B={})))
     assert (nano.engine, nano.image, super_.engine) == ("vllm-omni", "omni", "vllm-omni")
     own = enabled_pipelines(parse_config(omni(nano16B={"engine": "my.module:Engine"})))
     assert (own[0].engine, own[0].image) == ("my.module:Engine", "diffusers")
+
+
+def only(*types: str, **more: Any) -> dict[str, Any]:
+    return {"instanceTypes": list(types), "fallbackInstanceTypes": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "engine"),
+    [
+        ("nano16B", only("p5.4xlarge"), "diffusers"),
+        ("nano16B", only("p5en.48xlarge"), "diffusers"),
+        ("nano16B", only("p5.4xlarge", fallbackInstanceTypes=["p5.48xlarge", "p5en.48xlarge"]), "diffusers"),
+        ("nano16B", {"instanceTypes": ["p5.48xlarge"]}, "vllm-omni"),  # the catalogue's fallback has L40S
+        ("nano16B", only("p5.48xlarge", "g6e.12xlarge"), "vllm-omni"),
+        ("nano16B", only("g6e.12xlarge", fallbackInstanceTypes=["p5.48xlarge"]), "vllm-omni"),
+        ("nano16B", only("g7e.2xlarge"), "vllm-omni"),
+        ("nano16B", only("p6-b200.48xlarge"), "vllm-omni"),
+        ("nano16B", only("p5.48xlarge", objective="latency"), "vllm-omni"),
+        ("nano16B", only("p5.4xlarge", lossy=["seaCache"]), "vllm-omni"),
+        ("nano16B", only("p5.4xlarge", lossy=["fp8", "fp8Attention", "stepCache"]), "diffusers"),
+        ("nano16B", only("p5.4xlarge", engine="vllm-omni"), "vllm-omni"),
+        ("nano16B", only("p5.4xlarge", engine="cosmos-framework"), "cosmos-framework"),
+        ("nano16B", only("p5.4xlarge", engine="my.module:Engine"), "my.module:Engine"),
+        # Diffusers would fit on one GPU of both types, and was measured on one of them.
+        ("nano16B", only("p5.4xlarge", "g7e.2xlarge"), "vllm-omni"),
+        ("edge4B", only("g6e.2xlarge", fallbackInstanceTypes=["p5.4xlarge"]), "vllm-omni"),
+        ("edge4B", {}, "vllm-omni"),
+        ("edge4B", only("p5.4xlarge"), "diffusers"),
+        ("super64B", only("p5.4xlarge"), "vllm-omni"),  # one GPU with offload
+        ("super64B", only("p5.48xlarge"), "vllm-omni"),  # four GPUs
+        ("super64B", only("p5en.48xlarge"), "vllm-omni"),  # two GPUs
+        ("superText2Image64B", only("p5en.48xlarge"), "vllm-omni"),  # images alone
+        ("super64B", only("p5en.48xlarge", maxResolution="256p"), "diffusers"),
+        ("superImage2Video4Step", only("p5en.48xlarge", maxResolution="256p"), "diffusers"),
+        ("superImage2Video4Step", only("p5.48xlarge", maxResolution="256p"), "vllm-omni"),
+    ],
+)
+def test_what_auto_is_follows_from_the_gpus_and_from_what_is_configured(
+    key: str, entry: dict[str, Any], engine: str
+) -> None:
+    (enabled,) = enabled_pipelines(parse_config(omni(**{key: entry})))
+    assert enabled.serving is not None and enabled.engine == enabled.serving.engine == enabled.identity.engine == engine
+    assert enabled.image == image_for(engine, "generator")
+    if engine == "diffusers":
+        assert {str(plan) for plan in plans_of(enabled).values()} == {"one GPU"} and enabled.resources.gpus == 1
+
+
+def test_an_endpoint_is_no_choice_of_an_engine() -> None:
+    endpoint = {"engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, "guardrails": False}
+    (enabled,) = enabled_pipelines(parse_config(omni(nano16B=only("p5.4xlarge", **endpoint))))
+    assert enabled.serving is not None and (enabled.engine, enabled.serving.engine) == ("endpoint", "vllm-omni")
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (only("p5.4xlarge", lossy=["seaCache", "fp8"]), "vllm-omni has no fp8; use engine diffusers"),
+        (only("p5.48xlarge", lossy=["fp8"], objective="latency"), "vllm-omni has no fp8; use engine diffusers"),
+        (only("p5.4xlarge", lossy=["seaCache"], engine="diffusers"), "diffusers has no seaCache; use engine vllm-omni"),
+    ],
+)
+def test_modes_that_no_engine_has_together_are_refused_on_an_h100_too(entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=f"nano16B.lossy: {told}"):
+        parse_config(omni(nano16B=entry))
 
 
 KEY = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prompts-AbCdEf"

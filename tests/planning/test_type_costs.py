@@ -1,7 +1,10 @@
 """What an item costs on an instance type follows from seconds, GPUs and prices."""
 
+from dataclasses import replace
+
 import pytest
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.planning.pace import first_seconds_per_unit
@@ -31,6 +34,30 @@ def test_a_worker_of_two_gpus_pays_for_both() -> None:
 )
 def test_a_type_on_which_a_worker_does_not_fit_without_offloading_has_no_cost(name: str, instance_type: str) -> None:
     assert item_cost(pipeline(name), instance_type) is None
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "engine"),
+    [
+        ("g6e.12xlarge", "vllm-omni"),
+        ("g7e.2xlarge", "vllm-omni"),
+        ("p5.4xlarge", "diffusers"),
+        ("p5en.48xlarge", "diffusers"),
+        ("p6-b200.48xlarge", "vllm-omni"),
+    ],
+)
+def test_a_generator_is_planned_with_the_engine_that_auto_is_on_the_type(
+    monkeypatch: pytest.MonkeyPatch, instance_type: str, engine: str
+) -> None:
+    """No other engine could carry a job here."""
+    for name, abilities in GENERATOR_ABILITIES.items():
+        if name != engine:
+            monkeypatch.setitem(GENERATOR_ABILITIES, name, replace(abilities, memory_peaks=((0, 500), (1, 500))))
+    assert item_cost(pipeline("cosmos3-nano"), instance_type) is not None
+    monkeypatch.setitem(
+        GENERATOR_ABILITIES, engine, replace(GENERATOR_ABILITIES[engine], memory_peaks=((0, 500), (1, 500)))
+    )
+    assert item_cost(pipeline("cosmos3-nano"), instance_type) is None
 
 
 def test_the_rtx_pro_6000_is_measured_for_videos_and_computed_for_clips() -> None:
