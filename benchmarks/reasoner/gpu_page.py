@@ -7,13 +7,13 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled
-from benchmarks.reasoner import gpu_decoding
+from benchmarks.reasoner import gpu_decoding, start_page
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
 from benchmarks.results import FOLDER, kept, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
-RESULT = FOLDER / "reasoner-gpu-2b.json"
+RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM cuts
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
@@ -23,18 +23,6 @@ FULL_GPU = FOLDER / "reasoner-full-gpu.json"
 PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
 LARGE = FOLDER / "reasoner-gpu-2b-h100.json"  # clips of 1920 x 1080, 16-bit
 LARGE_IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
-OLDER_COMMIT = "0f4e7e0"
-STARTS = {
-    "6cdea055": FOLDER / "reasoner-start-2b.json",
-    OLDER_COMMIT: FOLDER / f"reasoner-start-2b-{OLDER_COMMIT}.json",
-}
-"""Starts of two commits, beside each other on one host."""
-
-INSPECTED_APART = "273d783a"
-TINY_STARTS = [FOLDER / f"reasoner-start-tiny{ending}.json" for ending in ("", f"-{INSPECTED_APART}")]
-"""Starts without a GPU: of a newer commit, and of one at which another process inspected the model's class."""
-
-START_GOAL = 0.6  # time to the first answer with kept caches, relative to the older commit's
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
 _DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
 _HALF = 50  # percent of a second
@@ -65,81 +53,30 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    found = _read(RESULT)
-    bf16 = found["bf16"]
-    ready, plain, raw = best(bf16), bf16["plain"]["perSecond"], rate_of_raw(found)
-    h100, newest, h200, queued = (_read(path) for path in (ON_H100, NEWEST, ON_H200, QUEUED_ON_H200))
-    steady = h200["bf16"]["steady"]
-    exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
+    found, h100, newest = (_read(path) for path in (RESULT, ON_H100, NEWEST))
+    h200, queued = (_read(path) for path in (ON_H200, QUEUED_ON_H200))
     large, large_in_fp8 = (_read(path) for path in (LARGE, LARGE_IN_FP8))
-    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in _DECODERS)
-    sampled = _read(gpu_decoding.RESULT)
-    answers, load = bf16["answers"], found["workload"]
     return f"""## The reasoner on a GPU
 
-{_about(found)}
+{_as_it_ships(h200, queued)}
 
-| | clips per second, {load["clips"]} clips | steady state | GPU busy | clock, power |
-|---|---|---|---|---|
-| vLLM cuts the clips itself | {plain:.2f} | | {_gpu(bf16["plain"])} |
-{_rows(found)}
-| raw vLLM: `LLM.generate`, 16-bit | {raw:.2f} | | | |
+{_goals(h100, newest, h200, queued)}
 
-- The rates of {load["clips"]} clips are those of our whole worker, from the queue to the callback, all sent at once:
-  the GPU waits for the first clips, and ends with few. Steady states are of {bf16["steady"]["clips"]:,} clips
-  ({found["fp8"]["steady"]["clips"]} with FP8), these ends included.
-- "GPU busy", clock and power are means over the middle 70 % of the longest pass of the row, from `nvidia-smi`. The
-  limit of power is 700 W, and the highest clock 1,980 MHz.
-- Our server takes clips [as patches](decisions/068-clips-reach-vllm-as-patches.md). That is {ready / plain:.2f} times
-  as fast as what vLLM does itself with the same clips in the same server.
-- {answers["sameAnswers"]} of {answers["compared"]} greedy answers of 32 tokens are the same either way. The largest
-  difference of a first token's log-probability is {answers["largestDifference"]:g}.
-- vLLM ran the vision encoder as it is written. It is compiled [since then](#on-an-h100).
-- `LLM.generate` gets frames that were decoded before its time begins, and all prompts at once.
-- In a profile over {found["profile"]["seconds"]} s, the server's thread that prepares media was busy in
-  {_share(found, "server: prepares media")} of the samples; it was the limit before. The eight threads that read and cut
-  clips were busy in {_share(found, "server: eight threads that read and cut clips")} together, the main thread of the
-  core in {_share(found, "core: main thread")}.
+### Our patches and vLLM's own
 
-| goal | measured | |
-|---|---|---|
-| at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and \
-{exact[1]:.2f} on another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,000 since; on an H200 \
-{_steady(h200, "bf16"):.2f} | {_met(max(exact) >= RATES["bf16"])} |
-| at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} \
-on another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
-{_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {steady["gpuSteady"]["busy"]:.1f} % in the middle \
-70 %, {steady["gpu"]["busy"]:.1f} % with the ends | {_met(steady["gpu"]["busy"] >= BUSY)} |
-| faster than raw vLLM in the same run on the same host | \
-{_steady(h200, "bf16") / rate_of_raw(h200):.3f} times its rate with {steady["clips"]:,} clips, one pass of each; with \
-{queued["workload"]["clips"]}, on another host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | \
-{_met(_steady(h200, "bf16") > rate_of_raw(h200), f" with {steady['clips']:,}, by what may be chance")} |
-| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
-{gpu:.2f} clips per second, {few / gpu:.2f}; without it {cpu:.2f} with 16, and 4 not measured | \
-{_met(few >= OF_ALL_CORES * gpu)} |
-| start to the first answer with kept caches at most {START_GOAL} of commit {OLDER_COMMIT}'s | {_start_ratio():.2f} | \
-{_met(_start_ratio() <= START_GOAL)} |
-| at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |
+{_patches(found)}
+
+### Where the GPU's time goes
 
 {kernels_page.reasoner()}
-
-The frames of raw vLLM are decoded before its time begins. Those of our worker's first clips are not, so that the GPU
-waits for them.
 
 ### The start of a queue
 
 {_start_of_a_queue(queued)}
 
-### As it ships, on an H200
-
-{_as_it_ships(h200, queued)}
-
 ### The start of a worker
 
-{_starts(found)}
-
-These starts were all on the H200 of the first table, with the files in the page cache.
+{start_page.text(found, newest, h100, h200, queued)}
 
 ### Answers that vLLM interrupts
 
@@ -155,13 +92,11 @@ These starts were all on the H200 of the first table, with the files in the page
 
 {kernels_page.reasoner_on_h100(newest)}
 
+### Clips of 1920 x 1080
+
 {_large(large, large_in_fp8, h200)}
 
-{_gpu_decoding(sampled)}
-
-{_two_starts()}
-
-{_shorter_starts(newest, h100)}
+{_gpu_decoding(_read(gpu_decoding.RESULT))}
 
 ### Two GPUs
 
@@ -171,9 +106,13 @@ These starts were all on the H200 of the first table, with the files in the page
 
 {_full_gpu(_read(FULL_GPU))}
 
+### Commands
+
 Not measured with this release: a process for each clip, the 8B, raw vLLM on an H100. The last command needs two GPUs.
 
 ```
+{_RAW_COMMAND} --clips 1000
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 48
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
@@ -181,8 +120,6 @@ python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER 
 python -m benchmarks.reasoner.comparison --shape tiny --steps start --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 {_FP8_COMMAND}
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 48
-{_RAW_COMMAND} --clips 1000
 {_RAW_COMMAND}
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 --lossy fp8
@@ -191,6 +128,106 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compar
 ```
 
 """
+
+
+def _as_it_ships(h200: dict[str, Any], in_fp8: dict[str, Any]) -> str:
+    """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
+    exact, steady, load = h200["bf16"], h200["bf16"]["steady"], h200["workload"]
+    about = filled(
+        f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
+        f"image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
+        f"different clips of four seconds at 640 x 480, for each {round(exact['ready 0']['promptTokens']):,} tokens of "
+        f"prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
+        "times, with other system prompts.",
+    )
+    fp8 = in_fp8["fp8Cache"]
+    return f"""{about}
+
+| | clips per second, {steady["clips"]:,} clips | {exact["ready 0"]["clips"]} clips | GPU busy | clock, power |
+|---|---|---|---|---|
+| our worker, 16-bit | {steady["perSecond"]:.2f} | {best(exact):.2f} | {_gpu(steady)} |
+| raw vLLM: `LLM.generate`, 16-bit, on the host's other GPU | {rate_of_raw(h200):.2f} | | | |
+| our worker, `fp8` and `fp8Cache`, on another H200 | {fp8["steady"]["perSecond"]:.2f} | {best(fp8):.2f} | \
+{_gpu(fp8["steady"])} |
+
+- Our rates are those of the whole worker, from the queue to the callback. All clips are sent at once: the GPU waits for
+  the first of them, and ends with few. `LLM.generate` gets all prompts at once, with frames that were decoded before
+  its time begins.
+- "GPU busy", clock and power are means over the middle 70 % of the longer pass, from `nvidia-smi`; with the ends the
+  GPU was busy for {steady["gpu"]["busy"]:.1f} % in 16-bit. The limit of power is 700 W, the highest clock 1,980 MHz.
+- {exact["answers"]["sameAnswers"]} of {exact["answers"]["compared"]} greedy answers are the same with our patches and \
+with vLLM's.
+- The run with FP8 differed in some points, which are [listed](#the-start-of-a-queue).
+- CUDA's compiler, which the machine has and our image does not, was hidden from vLLM in the run in 16-bit."""
+
+
+def _goals(h100: dict[str, Any], newest: dict[str, Any], h200: dict[str, Any], queued: dict[str, Any]) -> str:
+    """Return which goals are met, by the runs on H100 and on H200."""
+    exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
+    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in _DECODERS)
+    steady, ratio = h200["bf16"]["steady"], _steady(h200, "bf16") / rate_of_raw(h200)
+    return f"""| goal | measured | |
+|---|---|---|
+| at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and {exact[1]:.2f} on \
+another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,000 since; on an H200 \
+{_steady(h200, "bf16"):.2f} | {_met(max(exact) >= RATES["bf16"])} |
+| at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} on \
+another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
+{_met(max(in_fp8) >= RATES["fp8"])} |
+| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {steady["gpuSteady"]["busy"]:.1f} % in the middle \
+70 %, {steady["gpu"]["busy"]:.1f} % with the ends | {_met(steady["gpu"]["busy"] >= BUSY)} |
+| faster than raw vLLM in the same run on the same host | {ratio:.3f} times its rate with {steady["clips"]:,} clips, \
+one pass of each; with {queued["workload"]["clips"]}, on another host, \
+{best(queued["bf16"]) / rate_of_raw(queued):.2f} times | \
+{_met(ratio > 1, f" with {steady['clips']:,}, by what may be chance")} |
+| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
+{gpu:.2f} clips per second, {few / gpu:.2f}; without it {cpu:.2f} with 16, and 4 not measured | \
+{_met(few >= OF_ALL_CORES * gpu)} |
+| start to the first answer with kept caches at most {start_page.START_GOAL} of commit {start_page.OLDER_COMMIT}'s | \
+{start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
+| at least 600 times the clips of a process for each clip | not measured with this vLLM | **not met** |"""
+
+
+def _patches(found: dict[str, Any]) -> str:
+    """Return an earlier run, which compared our patches with those that vLLM cuts."""
+    bf16, load = found["bf16"], found["workload"]
+    answers, plain = bf16["answers"], bf16["plain"]["perSecond"]
+    about = filled(
+        f"Measured {found['day']} on {found['machine']}, with the same versions, all in one session. vLLM ran the "
+        "vision encoder as it is written, which is compiled since then; all jobs were prepared at once; and CUDA's "
+        "compiler was not hidden. Steady states are of "
+        f"{bf16['steady']['clips']:,} clips ({found['fp8']['steady']['clips']} with FP8):",
+    )
+    return f"""{about}
+
+| | clips per second, {load["clips"]} clips | steady state | GPU busy | clock, power |
+|---|---|---|---|---|
+| vLLM cuts the clips itself | {plain:.2f} | | {_gpu(bf16["plain"])} |
+{_rows(found)}
+| raw vLLM: `LLM.generate`, 16-bit | {rate_of_raw(found):.2f} | | | |
+
+{filled(_of_patches(found), subsequent_indent="  ")}
+- {answers["sameAnswers"]} of {answers["compared"]} greedy answers of 32 tokens are the same either way. The largest
+  difference of a first token's log-probability is {answers["largestDifference"]:g}.
+{filled(_of_the_profile(found), subsequent_indent="  ")}"""
+
+
+def _of_patches(found: dict[str, Any]) -> str:
+    bf16 = found["bf16"]
+    return (
+        "- Our server takes clips [as patches](decisions/068-clips-reach-vllm-as-patches.md). That is "
+        f"{best(bf16) / bf16['plain']['perSecond']:.2f} times as fast as what vLLM does itself with the same clips in "
+        "the same server."
+    )
+
+
+def _of_the_profile(found: dict[str, Any]) -> str:
+    return (
+        f"- In a profile over {found['profile']['seconds']} s, the server's thread that prepares media was busy in "
+        f"{_share(found, 'server: prepares media')} of the samples; it was the limit before. The eight threads that "
+        f"read and cut clips were busy in {_share(found, 'server: eight threads that read and cut clips')} together, "
+        f"the main thread of the core in {_share(found, 'core: main thread')}."
+    )
 
 
 def _start_of_a_queue(h200: dict[str, Any]) -> str:
@@ -223,32 +260,6 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
     )
     return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates])
-
-
-def _as_it_ships(h200: dict[str, Any], before: dict[str, Any]) -> str:
-    """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
-    exact, steady, answers = h200["bf16"], h200["bf16"]["steady"], h200["bf16"]["answers"]
-    rates = filled(
-        f"Measured {h200['day']} on {h200['machine']}, with commit 712256b7, to which nothing of the list above "
-        f"applies: {best(exact):.2f} clips per second of {exact['ready 0']['clips']}, {_steady(h200, 'bf16'):.2f} of "
-        f"{steady['clips']:,}, both sent at once and with their ends. In the middle 70 % of the longer pass the GPU "
-        f"was busy for {steady['gpuSteady']['busy']:.1f} %, with the ends for {steady['gpu']['busy']:.1f} %. Raw "
-        f"`LLM.generate` took {h200['workload']['clips']:,} clips, the same 256 with other system prompts as in our "
-        f"pass, on the host's other GPU: {rate_of_raw(h200):.2f} a second, with frames that were decoded before its "
-        "time began. That is one pass of each, so the difference of "
-        f"{_steady(h200, 'bf16') / rate_of_raw(h200) - 1:.1%} may be chance. {answers['sameAnswers']} of "
-        f"{answers['compared']} greedy answers are the same with our patches and with vLLM's.",
-    )
-    load, loaded_before = (run["bf16"]["loadWithoutCaches"] for run in (h200, before))
-    loading = filled(
-        "CUDA's compiler, which the machine has and our image does not, was hidden from vLLM. Where vLLM finds it, as "
-        "in the runs before, it also tunes FlashInfer's kernels while it loads, by its code. Loading took "
-        f"{load['seconds']:.0f} s without kept caches; in the run before, on another host, "
-        f"{loaded_before['seconds']:.0f} s. Since commit 712256b7 vLLM keeps how much memory is left for keys and "
-        "values, and captures CUDA graphs once less when it loads with kept caches. Here a capture took "
-        f"{load['phases']['graphs']:.0f} s; what that commit gains was not measured.",
-    )
-    return f"{rates}\n\n{loading}"
 
 
 def _two_gpus(found: dict[str, Any]) -> str:
@@ -405,59 +416,6 @@ def _large(exact: dict[str, Any], found: dict[str, Any], h200: dict[str, Any]) -
     )
 
 
-def _starts_by_commit() -> dict[str, dict[str, Any]]:
-    return {commit: _read(path)["start"] for commit, path in STARTS.items()}
-
-
-def _start_ratio() -> float:
-    """Return how long a start with kept caches takes, relative to that of the older commit."""
-    now, before = (start["with"]["seconds"] for start in _starts_by_commit().values())
-    return float(now / before)
-
-
-def _two_starts() -> str:
-    """Return a start to the first answer by phase, of two commits on one host."""
-    newest = _read(next(iter(STARTS.values())))
-    starts = {
-        f"{commit}, {words}": steps[step]
-        for commit, steps in _starts_by_commit().items()
-        for step, words in (("without", "without kept caches"), ("with", "with kept caches"))
-    }
-    start = newest["start"]["with"]
-    about = filled(
-        f"From the start of a process to the first answer, in 16-bit, with the page cache emptied before, on "
-        f"{newest['machine']}, {newest['day']}: two commits beside each other on one host, each with a GPU and 16 "
-        f"cores. With kept caches the newer one takes {_start_ratio():.2f} times as long. Both fork the engine's "
-        "process, so that libraries are imported once, and both keep what is compiled. "
-        f"Importing takes {start['phases']['engine: imports'] / start['seconds']:.0%} of the newer start.",
-    )
-    phases = {name: {"seconds": one["seconds"], "phases": _of_engine(one["phases"])} for name, one in starts.items()}
-    return f"{about}\n\n{_table_of_starts('start, 2B', phases)}"
-
-
-def _shorter_starts(newest: dict[str, Any], h100: dict[str, Any]) -> str:
-    after_on_gpu, before_on_gpu = (one["bf16"]["loadWithoutCaches"] for one in (newest, h100))
-    newer, older = (_read(path) for path in TINY_STARTS)
-    after, before = (found["start"]["without"]["seconds"] for found in (newer, older))
-    return filled(
-        f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
-        "imported everything once more, only to inspect the model's class, where no kept caches had what it found. Now "
-        f"the process that has imported the class does that. On {newer['machine']}, a tiny model's first answer "
-        f"without kept caches came after {after:.1f} s in place of {before:.1f} s (one start of each, {newer['day']}). "
-        f"In two runs on two hosts with an H100, imports took {before_on_gpu['phases']['imports']:.0f} s before and "
-        f"{after_on_gpu['phases']['imports']:.0f} s after; no run had both, so this does not show what it gains there. "
-        f"Both loads took {after_on_gpu['seconds']:.0f} to {before_on_gpu['seconds']:.0f} s: compiling took "
-        f"{before_on_gpu['phases']['compile']:.0f} s before and {after_on_gpu['phases']['compile']:.0f} s after. "
-        "Cosmos3-Edge and the image for CUDA 12.8 do as before.",
-    )
-
-
-def _of_engine(phases: dict[str, float]) -> dict[str, float]:
-    """Return the phases of a process that are its engine's, by the names that the engine gives them."""
-    prefix = "engine: "
-    return {name.removeprefix(prefix): seconds for name, seconds in phases.items() if name.startswith(prefix)}
-
-
 def _gpu_decoding(found: dict[str, Any]) -> str:
     """Return how fast clips are sampled without a model, by both decoders."""
     frames = found["frames"]
@@ -491,16 +449,6 @@ def _steady(found: dict[str, Any], name: str) -> float:
     return float(found[name]["steady"]["perSecond"])
 
 
-def _about(found: dict[str, Any]) -> str:
-    load = found["workload"]
-    return filled(
-        f"Measured {found['day']} on {found['machine']}, vLLM {found['vllm']}, torch {found['torch']}, as the lock of "
-        f"the image has them: random weights in the true {load['shape'].upper()} shape, {load['clips']} different "
-        f"clips of four seconds at 640 x 480, for each {round(found['bf16']['ready 0']['promptTokens']):,} tokens of "
-        f"prompt and {load['tokens']} of answer. All in one session on one machine.",
-    )
-
-
 def _rows(found: dict[str, Any]) -> str:
     rows = []
     for name, words in _NAMES.items():
@@ -524,22 +472,3 @@ def _share(found: dict[str, Any], thread: str) -> str:
 
 def _met(met: bool, where: str = "") -> str:
     return f"met{where}" if met else "**not met**"
-
-
-def _starts(found: dict[str, Any]) -> str:
-    starts = {
-        f"{words}, {with_caches}": found[name][step]
-        for name, words in (("bf16", "16-bit"), ("fp8", "FP8"))
-        for step, with_caches in (("loadWithoutCaches", "without kept caches"), ("load", "with kept caches"))
-        if step in found[name]
-    }
-    return _table_of_starts("start of a worker, 2B", starts)
-
-
-def _table_of_starts(title: str, starts: dict[str, dict[str, Any]]) -> str:
-    """Return the seconds of each phase of some starts, all of which have the same phases."""
-    rows = [f"| {title} | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
-    for phase in next(iter(starts.values()))["phases"]:
-        rows.append(f"| {phase} | " + " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values()) + " |")
-    rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")
-    return "\n".join(rows)
