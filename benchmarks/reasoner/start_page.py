@@ -92,8 +92,8 @@ def _measured_once(h200: dict[str, Any], before: dict[str, Any]) -> str:
     load, loaded_before = (run["bf16"]["loadWithoutCaches"] for run in (h200, before))
     return filled(
         "The starts above on GPUs found CUDA's compiler, which our images do not have. By vLLM's code it then also "
-        f"tunes FlashInfer's kernels. Hidden from it, an H200 was loaded in {load['seconds']:.0f} s without kept caches; "
-        f"in the run before, on another host and with the compiler, in {loaded_before['seconds']:.0f} s. Since commit "
+        f"tunes FlashInfer's kernels. Hidden from it, an H200 was loaded in {load['seconds']:.0f} s without kept "
+        f"caches; in the run before, on another host and with the compiler, in {loaded_before['seconds']:.0f} s. Since commit "
         "712256b7 vLLM also keeps how much memory is left for keys and values, and captures CUDA graphs once, not "
         f"twice, when it loads with kept caches. Here a capture took {load['phases']['graphs']:.0f} s; what that "
         "commit gains was not measured.",
