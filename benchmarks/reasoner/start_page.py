@@ -93,9 +93,9 @@ def _measured_once(h200: dict[str, Any], before: dict[str, Any]) -> str:
     return filled(
         "The starts above on GPUs found CUDA's compiler, which our images do not have. By vLLM's code it then also "
         f"tunes FlashInfer's kernels. Hidden from it, an H200 was loaded in {load['seconds']:.0f} s without kept "
-        f"caches; in the run before, on another host and with the compiler, in {loaded_before['seconds']:.0f} s. Since commit "
-        "712256b7 vLLM also keeps how much memory is left for keys and values, and captures CUDA graphs once, not "
-        f"twice, when it loads with kept caches. Here a capture took {load['phases']['graphs']:.0f} s; what that "
+        f"caches; in the run before, on another host and with the compiler, in {loaded_before['seconds']:.0f} s. Since "
+        "commit 712256b7 vLLM also keeps how much memory is left for keys and values, and captures CUDA graphs once, "
+        f"not twice, when it loads with kept caches. Here a capture took {load['phases']['graphs']:.0f} s; what that "
         "commit gains was not measured.",
     )
 
