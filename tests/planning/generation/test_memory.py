@@ -53,6 +53,21 @@ def test_the_computed_memory_agrees_with_the_measurements_of_phyai(size: str, so
     assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "phyai", job) - peak <= 2.9
 
 
+@pytest.mark.parametrize(
+    ("engine", "plan", "size", "peak"),
+    [
+        ("vllm-omni", ParallelPlan(tp=2), "320x192", 20.51), ("vllm-omni", ParallelPlan(tp=2), "832x480", 26.7),
+        ("vllm-omni", ParallelPlan(cfg=2), "320x192", 33.2), ("vllm-omni", ParallelPlan(cfg=2), "832x480", 37.6),
+        ("phyai", ParallelPlan(tp=2), "320x192", 20.0), ("phyai", ParallelPlan(tp=2), "832x480", 26.9),
+        ("phyai", ParallelPlan(cfg=2), "320x192", 33.4), ("phyai", ParallelPlan(cfg=2), "832x480", 40.1),
+    ],
+)  # fmt: skip
+def test_the_computed_memory_covers_what_two_gpus_took(engine: str, plan: ParallelPlan, size: str, peak: float) -> None:
+    """Peaks in GiB for Nano (benchmarks/results/generator-*-nano-two-*.json), on H200 for tp 2 of vLLM-Omni, else H100."""
+    job = replace(Workload.of(settled({"size": size}), False), tokens=3000)
+    assert 0 <= gib_per_gpu(plan, NANO, engine, job) - peak <= 4.6, gib_per_gpu(plan, NANO, engine, job)
+
+
 def test_guardrails_and_the_keys_and_values_of_prompts_take_memory() -> None:
     bare = replace(largest("cosmos3-nano", guardrails=False), tokens=0)
     for plan, guardrails, prompts in ((ParallelPlan(), 2.4, 4.5), (ParallelPlan(tp=2), 2.4, 2.25)):
