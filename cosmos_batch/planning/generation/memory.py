@@ -19,6 +19,9 @@ from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
 
 CONTEXT_GIB = 1.0  # the CUDA context takes this of each GPU
+# GPUs that share a job hold buffers for what they send each other. Without them, one GPU took 0.6 GiB less than was
+# computed for vLLM-Omni at 320x192, and each of two with tp 2 just as much as was computed (docs/benchmarks.md).
+BUFFERS_GIB = 0.5
 RESERVE = 0.03  # the share of a GPU that an allocator cannot use; an estimate
 
 VAE_AND_SOUND_GIB = 1.3 + 0.9
@@ -121,7 +124,9 @@ def gib_per_gpu(plan: ParallelPlan, pipeline: Pipeline, engine: str, workload: W
     weights = model.gib[plan.tp] * (RESIDENT_SHARE if plan.offload else 1)
     keys_and_values = workload.tokens * model.layers * KEY_VALUE_BYTES_PER_LAYER / 2**30 / plan.tp
     guardrails = GUARDRAILS_GIB if workload.guardrails else 0
-    return weights + VAE_AND_SOUND_GIB + workload.peak_gib(engine) + keys_and_values + guardrails + CONTEXT_GIB
+    buffers = BUFFERS_GIB if plan.gpus > 1 else 0
+    working = workload.peak_gib(engine) + keys_and_values + buffers
+    return weights + VAE_AND_SOUND_GIB + working + guardrails + CONTEXT_GIB
 
 
 def usable_gib(gpu_gib: float) -> float:

@@ -142,11 +142,11 @@ def test_a_pipeline_reserves_the_gpus_that_its_plans_use() -> None:
     [
         ("diffusers", "cosmos3-super", "g6e.12xlarge", "needs 119 GiB of the host's memory, its share .* is 88; it has "
          "one for p6-b200.48xlarge, and with offload to the host's memory for .*p5.4xlarge"),
-        ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 59.3 GiB of a GPU, g6e.12xlarge has 43.6; it "
+        ("phyai", "cosmos3-super", "g6e.12xlarge", "tp 4 needs 59.8 GiB of a GPU, g6e.12xlarge has 43.6; it "
          "has one for g7e.12xlarge, g7e.24xlarge, g7e.48xlarge, p5.48xlarge, p5en.48xlarge"),
         ("cosmos-framework", "cosmos3-super", "p5.4xlarge", "one GPU needs 145.5 GiB of a GPU, p5.4xlarge has 77.2"),
         ("phyai", "cosmos3-super-text2image", "p5.48xlarge", "none of the modes of .*: t2i; no known instance type"),
-        ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 35.3 GiB of a GPU, g6.12xlarge has 21.8; .*g6e.12xlarge"),
+        ("phyai", "cosmos3-nano", "g6.12xlarge", "needs 35.8 GiB of a GPU, g6.12xlarge has 21.8; .*g6e.12xlarge"),
     ],
 )  # fmt: skip
 def test_a_type_without_a_plan_is_refused_with_the_reason_and_alternatives(
