@@ -1,10 +1,31 @@
-"""A description of the machine of a measurement."""
+"""The circumstances of a measurement: the machine, the day, and the code."""
 
 import os
 import platform
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
+
+COMMIT = "COSMOS_BATCH_COMMIT"
+"""Environment variable with the commit of a copy of this repository that has no history."""
+
+_ROOT = Path(__file__).parent.parent
+
+
+def circumstances() -> dict[str, str]:
+    """Return the machine, today's date, and the commit of the code: what the results of each measurement begin with."""
+    return {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit(_ROOT)}
+
+
+def commit(folder: Path) -> str:
+    """Return the commit of a working tree, marked where files differ from it; "unknown" where nothing tells it."""
+    if named := os.environ.get(COMMIT):
+        return named
+    describe = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"]
+    if shutil.which("git") is None:
+        return "unknown"
+    return subprocess.run(describe, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def machine() -> str:

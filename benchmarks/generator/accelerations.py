@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from benchmarks.generator.jobs import (
     words,
 )
 from benchmarks.generator.parts import kernels, profiled
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
@@ -144,12 +143,11 @@ def measure(
     """Run the steps in their order, and add their results to those in the file `into`. `only` are sizes by measure."""
     model = true_generator.build(workload.shape, work / "models")
     results: dict[str, Any] = json.loads(into.read_text(encoding="utf-8")) if into.exists() else {}
-    here = {"machine": machine(), **{library: installed_version(library) for library in LIBRARIES}}
-    if strange := [name for name, value in here.items() if results.get(name, value) != value]:
+    here = {**circumstances(), **{library: installed_version(library) for library in LIBRARIES}}
+    if strange := [name for name in ("machine", *LIBRARIES) if results.get(name, here[name]) != here[name]]:
         raise SystemExit(f"{into}: measured with another {' and '.join(strange)}; name another file with --into")
     results |= {
         **here,
-        "day": f"{datetime.now(UTC):%Y-%m-%d}",
         "workload": {**results.get("workload", {}), **asdict(workload), "sizes": None},
     }
 

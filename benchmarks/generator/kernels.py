@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from benchmarks.generator import true_generator
 from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, generation_for
 from benchmarks.generator.modes import MODES, more_options
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -52,7 +51,7 @@ def main() -> None:
     workload = replace(workload, steps=options.steps or workload.steps)
     sizes = options.sizes.split(",") if options.sizes else list(workload.sizes)
     into = options.into or FOLDER / f"generator-kernels-{options.shape}.json"
-    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results: dict[str, Any] = {**circumstances(), "shape": options.shape}
     results |= {"engine": f"vllm-omni {version('vllm-omni')}", "torch": version("torch")}
     results |= {"frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:

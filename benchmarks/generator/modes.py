@@ -38,7 +38,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ from benchmarks.generator.jobs import (
     sides,
 )
 from benchmarks.generator.pause import pauses_between_jobs
-from benchmarks.machine import gpus_of_this_process, machine
+from benchmarks.machine import circumstances, gpus_of_this_process
 from benchmarks.results import FOLDER
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
@@ -148,7 +147,7 @@ def main() -> None:
     jobs = options.jobs or [("t2v", size) for size in workload.memory_sizes]
     name = "modes" if options.engine == _OMNI else options.engine
     into = options.into or FOLDER / f"generator-{name}-{options.shape}.json"
-    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results: dict[str, Any] = {**circumstances(), "shape": options.shape}
     results |= {"torch": version("torch"), "frames": workload.frames, "steps": workload.steps, "modes": {}}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)

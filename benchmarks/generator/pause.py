@@ -15,14 +15,13 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from benchmarks.generator import true_generator
 from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, generation_for
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
 from cosmos_batch.engines.job_files import GenerationFiles
@@ -71,9 +70,8 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
     finally:
         engine.close()
     return {
-        "machine": machine(),
+        **circumstances(),
         "load": load,
-        "day": f"{datetime.now(UTC):%Y-%m-%d}",
         "engine": engine.name,
         "shape": workload.shape,
         "size": size,

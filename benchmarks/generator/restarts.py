@@ -16,14 +16,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.generator import true_generator
 from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, generation_for
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.processes import children
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.errors import EngineDied
@@ -51,7 +50,7 @@ def main() -> None:
     start_logging()
     workload = NANO if options.shape == "nano" else TINY
     into = options.into or FOLDER / f"generator-{options.engine}-restarts.json"
-    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "shape": options.shape}
+    results: dict[str, Any] = {**circumstances(), "shape": options.shape}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         engine: Any = create_engine(options.engine)

@@ -16,14 +16,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from benchmarks.child_output import last_json_object
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.reasoner import start as reasoner_start
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
@@ -101,12 +100,7 @@ def measure(
     scratch = work / "scratch"
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
-    results |= {
-        "machine": machine(),
-        "vllm": version("vllm"),
-        "day": f"{datetime.now(UTC):%Y-%m-%d}",
-        "workload": asdict(workload),
-    }
+    results |= {**circumstances(), "vllm": version("vllm"), "workload": asdict(workload)}
     for step in STEPS:
         if step not in steps:
             continue

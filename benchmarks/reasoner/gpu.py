@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +32,7 @@ from benchmarks.app.instant_aws import InstantAws
 from benchmarks.app.resident_worker import drained, serving
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.processes import children
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
@@ -303,8 +302,7 @@ def main() -> None:
     # The server may read below the folder for temporary files only.
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
-    results |= {"machine": machine(), "vllm": version("vllm"), "torch": version("torch")}
-    results["day"] = f"{datetime.now(UTC):%Y-%m-%d}"
+    results |= {**circumstances(), "vllm": version("vllm"), "torch": version("torch")}
     session = ReasonerSession(options.into, options.name, workload, results)
     session.keep("options", [*options.lossy, *options.for_server])
     engine: Any = VllmEngine()

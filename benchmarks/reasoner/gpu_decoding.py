@@ -13,11 +13,10 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine
+from benchmarks.machine import circumstances
 from benchmarks.reasoner.decoding import BUDGET, FPS
 from benchmarks.reasoner.large_clips import make_large_clips
 from benchmarks.results import FOLDER
@@ -46,7 +45,7 @@ def main() -> None:
     if device_of_this_process() is None:
         raise SystemExit("FFmpeg cannot decode video on a GPU here.")
     clips = make_large_clips(options.work / "clips-large", options.clips)
-    results: dict[str, Any] = {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "clips": len(clips)}
+    results: dict[str, Any] = {**circumstances(), "clips": len(clips)}
     results |= {"frames": same_frames(clips[:COMPARED]), "rates": rates(clips)}
     options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -134,8 +134,8 @@ def _as_it_ships(h200: dict[str, Any], in_fp8: dict[str, Any]) -> str:
     """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
     exact, steady, load = h200["bf16"], h200["bf16"]["steady"], h200["workload"]
     about = filled(
-        f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
-        f"image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
+        f"Measured {h200['day']} on {h200['machine']}, at commit {h200['commit']}, vLLM {h200['vllm']}, torch "
+        f"{h200['torch']}, as the lock of the image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
         f"different clips of four seconds at 640 x 480, for each {round(exact['ready 0']['promptTokens']):,} tokens of "
         f"prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
         "times, with other system prompts.",
