@@ -135,9 +135,10 @@ def _as_it_ships(h200: dict[str, Any], in_fp8: dict[str, Any]) -> str:
     exact, steady, load = h200["bf16"], h200["bf16"]["steady"], h200["workload"]
     about = filled(
         f"Measured {h200['day']} on {h200['machine']}, at commit {h200['commit']}, vLLM {h200['vllm']}, torch "
-        f"{h200['torch']}, as the lock of the image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
-        f"different clips of four seconds at 640 x 480, for each {round(exact['ready 0']['promptTokens']):,} tokens of "
-        f"prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
+        f"{h200['torch']}, as the lock of the image has them: random weights in the true {load['shape'].upper()} "
+        f"shape, {exact['ready 0']['clips']} different clips of four seconds at 640 x 480, for each "
+        f"{round(exact['ready 0']['promptTokens']):,} tokens of prompt and {load['tokens']} of answer. A pass of "
+        f"{steady['clips']:,} asks about the same clips several "
         "times, with other system prompts.",
     )
     fp8 = in_fp8["fp8Cache"]
