@@ -178,9 +178,9 @@ _ROWS = (
             offload=True,
             lossy=("fp8", "fp8Attention", "stepCache"),
             distilled=True,
-            # Seconds for 189 frames with Nano's shape, at 320x192 and 832x480 (docs/benchmarks.md). Without encoding,
-            # on an H100: 6.2 and 54.1, vLLM-Omni 7.2 and 56.7, PhyAI 10.2 and 69.3. Whole jobs, on an H200: 6.1 and
-            # 54.6, vLLM-Omni 7.6 and 59.3. No other kind of GPU was measured.
+            # Seconds for 189 frames with Nano's shape, at 320x192 and 832x480, without encoding, in different runs
+            # (docs/benchmarks.md). On an H100: 6.2 and 54.1, vLLM-Omni 7.2 and 56.7, PhyAI 10.2 and 69.3. On an H200:
+            # 6.1 and 54.6, vLLM-Omni 7.0 and 57.6. No other kind of GPU was measured.
             fastest_on=("H100", "H200"),
         ),
     ),

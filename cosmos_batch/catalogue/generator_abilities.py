@@ -72,8 +72,8 @@ class GeneratorAbilities:
     distilled
         Whether it runs models that are distilled to a few fixed steps.
     fastest_on
-        The kinds of GPUs, keys of `hardware.GPUS`, of which one makes videos faster with it than with the other engines
-        that were measured there.
+        The kinds of GPUs, keys of `hardware.GPUS`, of which one made Nano's videos faster with it than with the other
+        engines that were measured there.
     memory_peaks
         Megapixels of all frames together, and the peak GiB of a GPU beside weights and VAE, in ascending order. An
         engine that was not measured is assumed to need as much as Diffusers.

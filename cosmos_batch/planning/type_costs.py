@@ -55,8 +55,9 @@ def item_cost(pipeline: Pipeline, instance_type: str, weight: float = 1.0) -> It
 
 
 def _planned(pipeline: Pipeline, instance_type: str) -> Pipeline | None:
-    """Return the pipeline with the GPUs that a worker takes on a type, on the engine that `auto` is there; None if it
-    has no plan.
+    """Return the pipeline with the GPUs that a worker takes on a type, with the engine that `auto` is there.
+
+    None if no plan fits.
     """
     planned: Pipeline | None = pipeline
     if pipeline.surface == "generator":

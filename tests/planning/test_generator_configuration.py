@@ -244,6 +244,8 @@ def only(*types: str, **more: Any) -> dict[str, Any]:
         ("nano16B", only("g7e.2xlarge"), "vllm-omni"),
         ("nano16B", only("p6-b200.48xlarge"), "vllm-omni"),
         ("nano16B", only("p5.48xlarge", objective="latency"), "vllm-omni"),
+        ("nano16B", only("p5.4xlarge", objective="latency"), "diffusers"),  # an instance with one GPU
+        ("nano16B", only("p5.4xlarge", "p5.48xlarge", objective="latency"), "vllm-omni"),
         ("nano16B", only("p5.4xlarge", lossy=["seaCache"]), "vllm-omni"),
         ("nano16B", only("p5.4xlarge", lossy=["fp8", "fp8Attention", "stepCache"]), "diffusers"),
         ("nano16B", only("p5.4xlarge", engine="vllm-omni"), "vllm-omni"),

@@ -55,7 +55,7 @@ def refuse_several_uploads(controls: Controls) -> None:
 
 
 def engines_for(generation: Generation) -> list[str]:
-    """Return the engines that can do this, the fastest first."""
+    """Return the engines that can do this, in the order of the registry."""
     return [
         engine for engine, abilities in GENERATOR_ABILITIES.items() if first_obstacle(abilities, generation) is None
     ]

@@ -27,21 +27,26 @@ def auto_engine(
 
     One container image serves all types of a pipeline, so that they have the same engine. It is the one that was
     measured to make videos the fastest on all of their GPUs, if it can do what the pipeline is configured for and one
-    GPU is enough for the largest workload. Otherwise it is `DEFAULT_GENERATOR`, which can share a job among GPUs; so it
-    is for latency, where a job gets all GPUs of an instance, and for a pipeline that makes images alone.
+    GPU is enough for the largest workload. Otherwise it is `DEFAULT_GENERATOR`, which can share a job among GPUs. It is
+    also used for latency on instances with several GPUs, which a job gets all of, and for a pipeline that makes images
+    alone. Only Nano was measured, and what holds for it is taken to hold for the other models.
     """
     if set(pipeline.modes) == {"t2i"}:
         return DEFAULT_GENERATOR
     gpus = {INSTANCE_TYPES[name].gpu for name in instance_types}
     for engine, abilities in GENERATOR_ABILITIES.items():
         if (
-            objective == "throughput"
+            (objective == "throughput" or _have_one_gpu(instance_types))
             and gpus.issubset(abilities.fastest_on)
             and _is_able(engine, pipeline, model, workload, lossy)
             and _runs_on_one_gpu(engine, pipeline, instance_types, workload)
         ):
             return engine
     return DEFAULT_GENERATOR
+
+
+def _have_one_gpu(instance_types: Sequence[str]) -> bool:
+    return all(INSTANCE_TYPES[name].gpus == 1 for name in instance_types)
 
 
 def _is_able(engine: str, pipeline: Pipeline, model: str, workload: Workload, lossy: Sequence[LossyMode]) -> bool:

@@ -34,9 +34,10 @@ _RENDERERS = 8
 # by another name.
 _COSMOS3_SINCE = (0, 23)
 # The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written. Not
-# with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. Where
-# vLLM finds CUDA's compiler, on Hopper and Blackwell, its own compiler waits for all processes (`AllReduceFusionPass`),
-# and the server would never start. Our images have no such compiler; other machines may.
+# with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. By
+# vLLM's code, its compiler waits for all processes (`AllReduceFusionPass`) on Hopper and Blackwell where it finds
+# CUDA's compiler. A server on two H200 that compiled the encoder, and had that compiler, did not answer. In our images
+# vLLM finds none; whether the encoder can be compiled there was not tried.
 _COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
 _OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
 _MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
@@ -89,8 +90,9 @@ class VllmPlan(ServerPlan):
     def environment(self, caches: Path | None, folder: Path) -> dict[str, str]:
         """Return environment variables beside our own.
 
-        With what it compiles, vLLM keeps how much memory is left for keys and values, and measures it only once. What
-        it finds depends on the share of memory, which it does not note, so it keeps what holds for its default alone.
+        With what it compiles, vLLM keeps how much memory was left for keys and values, and does not measure it again
+        where as much memory is free. It does not note for which share of memory that holds, so this is on for its
+        default share alone.
         """
         variables = serve_environment(self.gpus, caches, folder)
         if self.gpus and self.memory == _MEMORY_SHARE:
