@@ -112,7 +112,7 @@ def generator() -> str:
 
 def _about(found: dict[str, Any], what: str) -> str:
     return (
-        f"Where the GPU's time goes, in a profile of {what} (PyTorch's profiler, {found['day']}, another session with "
+        f"Where the GPU's time goes, in a profile of {what} (PyTorch's profiler, {found['day']}, another run with "
         "the same versions on an H200):"
     )
 

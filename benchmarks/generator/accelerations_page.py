@@ -78,7 +78,7 @@ def _as_it_ships() -> str:
     )
     about = filled(
         f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
-        "lock of the image has them, with the jobs of [vLLM-Omni's table](#the-generator-on-a-gpu), in another session "
+        "lock of the image has them, with the jobs of [vLLM-Omni's table](#the-generator-on-a-gpu), in another run "
         f"on an H200: {pairs}. Only the video of {sizes[0]} was made once before. The VAE decoded as in Diffusers.",
     )
     return f"""{about}

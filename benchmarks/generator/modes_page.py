@@ -68,6 +68,7 @@ def text() -> str:
 {rows(results)}
 
 - The encoding is that of a drawn clip of the same size, because random weights make noise. That of an image is its own.
+  Files were encoded with x264's preset `medium` then; since commit f7aa754f that takes less than half of the time.
 - A job of the same kind and size was made before each video from text of 320x192 and 832x480. The other rows are of
   the first job of their kind. Peaks include what the server keeps of the jobs before.
 {_parts(results)}
@@ -114,7 +115,8 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(two_h200, "vLLM-Omni, ")}
 
-The commands with `cfg2` need two GPUs. Each command writes a file of its own:
+The commands with `cfg2` need two GPUs. Each command writes a file of its own; the modes of vLLM-Omni on two GPUs were
+measured in two runs:
 
 ```
 python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
@@ -177,9 +179,9 @@ def _restarts(found: dict[str, Any]) -> str:
     torchrun, driver = found["kills"]
     return filled(
         f"On {found['day']} jobs of 320x192 were cancelled and processes killed, on {found['machine']}. The first job "
-        f"took {found['job']:.0f} s, because FlashInfer compiled its kernels. One was cancelled after its first step, "
-        f"and the next was done {found['jobAfterCancelled']:.1f} s after that. torchrun's process and its child were "
-        f"each killed by SIGKILL while a job ran: the job failed after {torchrun['jobDied']:.1f} and "
+        f"took {found['job']:.0f} s, probably because FlashInfer compiled its kernels. One was cancelled after its "
+        f"first step, and the next was done {found['jobAfterCancelled']:.1f} s after that. torchrun's process and its "
+        f"child were each killed by SIGKILL while a job ran: the job failed after {torchrun['jobDied']:.1f} and "
         f"{driver['jobDied']:.1f} s, none of the processes was left, and the next job was done, by a server that had "
         f"been started again, {torchrun['nextAnswer']:.0f} and {driver['nextAnswer']:.0f} s after the kill.",
     )
@@ -199,7 +201,7 @@ def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
         f"{split / one[0]:.2f} times as long as on one GPU at {small}, and at {large} it is {one[1] / large_split:.2f} "
         "times as fast; each GPU holds about six tenths of the memory. vLLM-Omni takes "
         f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the second table has its times on one H100, of "
-        "another run.",
+        "another run. Videos of 832x480 were the first of their size.",
     )
 
 
@@ -212,9 +214,10 @@ def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
     )
     return filled(
         f"vLLM-Omni's other ways to use two GPUs, measured {two['day']} on {two['machine']}. At {' and '.join(sizes)} "
-        f"tp 2 is {split} times as fast as the one H200 of the first table, of an earlier run. With HSDP each GPU "
-        "keeps half of the weights and gets the other half for each layer; cfg 2 with it is "
-        f"{sharded} times as fast. cfg 2 without it was not measured on H200, so what HSDP costs is not known.",
+        f"tp 2 is {split} times as fast as the one H200 of the first table, and cfg 2 with HSDP {sharded} times. That "
+        "was another run, in which each video had been made once before; here only the smaller one had. With HSDP each "
+        "GPU stores half of each layer's weights, and fetches the other half from the other GPU when it computes the "
+        "layer; no plan of ours uses it. cfg 2 without it was not measured on H200, so what HSDP costs is not known.",
     )
 
 

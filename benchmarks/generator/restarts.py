@@ -94,7 +94,7 @@ class Restarts:
         """
         dying = await self._start_job(f"dying {number}")
         before = self._processes()
-        command = Path(f"/proc/{before[number]}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        process = program_of(Path(f"/proc/{before[number]}/cmdline").read_bytes().decode().split("\0"))
         began = time.monotonic()
         os.kill(before[number], signal.SIGKILL)
         died = None
@@ -105,8 +105,8 @@ class Restarts:
         await self._seconds(f"after {number}")
         answered = round(time.monotonic() - began, 2)
         left = [process for process in before if Path(f"/proc/{process}").exists()]
-        assert not left, f"Of {command}, which was killed, the processes {left} are left."
-        return {"command": command, "jobDied": died, "nextAnswer": answered}
+        assert not left, f"Of {process}, which was killed, the processes {left} are left."
+        return {"process": process, "jobDied": died, "nextAnswer": answered}
 
     def _processes(self) -> list[int]:
         """Return the ids of the server's processes: the one that the engine started, then its descendants."""
@@ -128,6 +128,11 @@ class Restarts:
     async def _make(self, name: str) -> None:
         with tempfile.TemporaryDirectory(dir=self._work) as folder:
             await self._engine.generate(self._generation, GenerationFiles(None, {}), Path(folder), name)
+
+
+def program_of(command: list[str]) -> str:
+    """Return what a command runs: the module that is given to Python, or else the program without its folder."""
+    return command[command.index("-m") + 1] if "-m" in command else Path(command[0]).name
 
 
 if __name__ == "__main__":

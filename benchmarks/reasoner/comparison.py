@@ -3,8 +3,8 @@
     python -m benchmarks.reasoner.comparison [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
         [--clips 1000] [--processes 3]
 
-Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once. More
-`--clips` than the shape's workload has are the same clips once more, with another system prompt.
+Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once. A pass of
+raw vLLM over more `--clips` than 256 asks about the same 256 several times, each time with another system prompt.
 """
 
 import argparse
@@ -52,9 +52,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=None, help="kept folder; a temporary one by default")
     parser.add_argument("--passes", type=int)
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
-    parser.add_argument("--clips", type=int, help="of a pass of raw vLLM; those of the workload by default")
+    parser.add_argument("--clips", type=int, help="of a pass; those of the workload by default")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="that answer one clip each")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.clips is not None and (not options.steps or "worker" in options.steps.split(",")):
+        parser.error("--clips is for the steps of raw vLLM; the worker's passes are over the clips of the workload.")
+    return options
 
 
 def main() -> None:
@@ -121,7 +124,10 @@ def measure(
 
 
 def _in_one_process(model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> dict[str, Any]:
-    """Run raw vLLM: a warm-up, then passes over so many clips as the workload has. Clips are asked about repeatedly."""
+    """Run raw vLLM: a warm-up, then passes over as many clips as the workload has.
+
+    If those are more than there are files, each file is asked about several times, with other system prompts.
+    """
     rounds = -(-workload.clips // len(clips))
     prefixes = [f"Pass {number}, {again}. " for number in range(workload.passes) for again in range(rounds)]
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.generator.jobs import TINY
-from benchmarks.generator.restarts import Restarts
+from benchmarks.generator.restarts import Restarts, program_of
 from cosmos_batch.engines.generator.phyai.engine import PhyaiEngine
 from tests.support.torchrun_generators import checkpoint_in, loaded
 
@@ -23,7 +23,12 @@ def test_each_process_is_killed_while_a_job_runs_and_the_next_job_is_answered(
     with loaded(PhyaiEngine(), checkpoint_in(checkpoint), STANDIN) as engine:
         found = asyncio.run(Restarts(engine, replace(TINY, steps=6), "64x48", tmp_path).measure())
     assert found["job"] > 3 and found["jobAfterCancelled"] > 3
-    programs = [kill["command"].split(" -m ")[1] for kill in found["kills"]]
-    assert programs[0].startswith("torch.distributed.run") and len(programs) == 3
-    assert all("torch.distributed" not in program for program in programs[1:])
+    programs = [kill["process"] for kill in found["kills"]]
+    assert programs[0] == "torch.distributed.run" and len(programs) == 3
+    assert all(program.endswith("phyai.driver") for program in programs[1:])
     assert all(0 <= kill["jobDied"] < kill["nextAnswer"] for kill in found["kills"][1:])
+
+
+def test_a_process_is_told_by_what_it_runs_and_not_by_where_it_is() -> None:
+    assert program_of(["/opt/python3", "-u", "-m", "pack.module", "--work", "/tmp/x"]) == "pack.module"
+    assert program_of(["/opt/bin/server", "serve", ""]) == "server"

@@ -1,0 +1,54 @@
+"""What raw vLLM is asked by the comparison of the reasoner's benchmarks, without a vLLM that answers."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.reasoner import comparison
+from benchmarks.reasoner.clips import make_clips
+from cosmos_batch.demo.checkpoint import build_random_checkpoint
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[list[dict[str, str]]]]:
+    """Return a list to which each process of raw vLLM adds the passes that it is asked for."""
+    processes: list[Any] = []
+
+    def answer(_model: Path, passes: list[Any], *_: object) -> dict[str, Any]:
+        processes.append(passes)
+        return {"passes": [{"tokens": len(questions)} for questions in passes]}
+
+    monkeypatch.setattr(comparison, "_ask_raw", answer)
+    return processes
+
+
+def test_more_clips_than_there_are_files_are_the_same_ones_with_other_system_prompts(
+    tmp_path: Path, asked: list[list[list[dict[str, str]]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "DIFFERENT", 5)
+    workload = replace(comparison.TINY, clips=12, passes=2, warm_up=2)
+    results: dict[str, Any] = {}
+    comparison.measure(workload, ["raw"], tmp_path, tmp_path / "found.json", results)
+    [[warm_up, *passes]] = asked
+    assert [len(one) for one in (warm_up, *passes)] == [2, 12, 12]
+    questions = [(one["system"], one["frames"]) for questions in passes for one in questions]
+    assert len(set(questions)) == 24 and len({frames for _, frames in questions}) == 5
+    assert [one["tokens"] for one in results["raw"]["passes"]] == [12, 12], "the warm-up is told apart"
+
+
+def test_each_process_answers_a_clip_of_its_own(tmp_path: Path, asked: list[list[list[dict[str, str]]]]) -> None:
+    build_random_checkpoint(tmp_path / "models")
+    make_clips(tmp_path / "clips-1", 3, 1)
+    workload = replace(comparison.TINY, clips=3)
+    comparison.measure(workload, ["process"], tmp_path, tmp_path / "found.json", {}, processes=2)
+    assert [len(passes[0]) for passes in asked] == [1, 1]
+    assert len({passes[0][0]["system"] for passes in asked}) == 2
+
+
+def test_the_workers_passes_take_no_number_of_clips() -> None:
+    assert comparison.parse(["--steps", "raw,process", "--clips", "1000"]).clips == 1000
+    for steps in ([], ["--steps", "raw,worker"]):
+        with pytest.raises(SystemExit):
+            comparison.parse([*steps, "--clips", "1000"])
