@@ -1,5 +1,6 @@
 """What raw vLLM is asked by the comparison of the reasoner's benchmarks, without a vLLM that answers."""
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ from cosmos_batch.demo.checkpoint import build_random_checkpoint
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[list[dict[str, str]]]]:
-    """Return a list to which each process of raw vLLM adds the passes that it is asked for."""
+    """Return a list to which each process of raw vLLM adds the passes that it is asked for.
+
+    A benchmark moves the folder of temporary files for the rest of its process, which is undone after the test.
+    """
+    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
+    monkeypatch.setattr(tempfile, "tempdir", None)
     processes: list[Any] = []
 
     def answer(_model: Path, passes: list[Any], *_: object) -> dict[str, Any]:
