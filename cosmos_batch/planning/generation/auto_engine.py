@@ -31,22 +31,18 @@ def auto_engine(
     also used for latency on instances with several GPUs, which a job gets all of, and for a pipeline that makes images
     alone. Only Nano was measured, and what holds for it is taken to hold for the other models.
     """
-    if set(pipeline.modes) == {"t2i"}:
+    several_gpus = any(INSTANCE_TYPES[name].gpus > 1 for name in instance_types)
+    if set(pipeline.modes) == {"t2i"} or (objective == "latency" and several_gpus):
         return DEFAULT_GENERATOR
     gpus = {INSTANCE_TYPES[name].gpu for name in instance_types}
     for engine, abilities in GENERATOR_ABILITIES.items():
         if (
-            (objective == "throughput" or _have_one_gpu(instance_types))
-            and gpus.issubset(abilities.fastest_on)
+            gpus.issubset(abilities.fastest_on)
             and _is_able(engine, pipeline, model, workload, lossy)
             and _runs_on_one_gpu(engine, pipeline, instance_types, workload)
         ):
             return engine
     return DEFAULT_GENERATOR
-
-
-def _have_one_gpu(instance_types: Sequence[str]) -> bool:
-    return all(INSTANCE_TYPES[name].gpus == 1 for name in instance_types)
 
 
 def _is_able(engine: str, pipeline: Pipeline, model: str, workload: Workload, lossy: Sequence[LossyMode]) -> bool:
