@@ -1,11 +1,10 @@
 """Write the section of the README with the figures that most people ask for, from the stored results."""
 
-import json
 from pathlib import Path
 
 from benchmarks.generator import accelerations_page, modes_page
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
-from benchmarks.results import kept
+from benchmarks.results import kept, stored
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.page import KILLS
 from benchmarks.simulation.million_clips import RESULTS
@@ -41,9 +40,9 @@ def write() -> None:
 
 
 def _reasoner() -> str:
-    found = json.loads(reasoner_gpu_page.ON_H200.read_text(encoding="utf-8"))
+    found = stored(reasoner_gpu_page.ON_H200)
     many, few = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
-    queued = json.loads(reasoner_gpu_page.QUEUED_ON_H200.read_text(encoding="utf-8"))
+    queued = stored(reasoner_gpu_page.QUEUED_ON_H200)
     raw, of_few = (reasoner_gpu_page.rate_of_raw(run) for run in (found, queued))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
@@ -66,7 +65,7 @@ def _generator() -> str:
 
 
 def _diffusers() -> str:
-    results = json.loads(accelerations_page.OURS.read_text(encoding="utf-8"))
+    results = stored(accelerations_page.OURS)
     exact, lossy = (
         ", ".join(f"{rows[name]['seconds']:.2f} s at {size}" for size, rows in results["sizes"].items() if name in rows)
         for name in (accelerations_page.DEFAULT, "all")
@@ -97,7 +96,7 @@ def _services() -> str:
 
 
 def _simulation() -> str:
-    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = stored(RESULTS)
     [run] = [run for run in results["runs"] if run["max_workers"] == WORKERS]
     return (
         f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the real functions | "

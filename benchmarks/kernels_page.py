@@ -1,10 +1,9 @@
 """Write tables of the GPU's seconds by kind of kernel, for the sections about the reasoner and the generator."""
 
-import json
 from typing import Any
 
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER
+from benchmarks.results import FOLDER, stored
 
 REASONER = FOLDER / "reasoner-kernels-2b.json"
 GENERATOR = FOLDER / "generator-kernels-nano.json"
@@ -31,7 +30,7 @@ TERABYTES_PER_SECOND = {"H100": 3.35, "H200": 4.8}  # of the GPU's memory (NVIDI
 
 def reasoner() -> str:
     """Return the profile of the reasoner, and what FP8 changes."""
-    found = json.loads(REASONER.read_text(encoding="utf-8"))
+    found = stored(REASONER)
     profiles = {name: found[name]["kernels"] for name in ("bf16", "fp8")}
     exact, fp8 = profiles["bf16"], profiles["fp8"]
     rounding = fp8["kinds"]["compiled"] - exact["kinds"]["compiled"]
@@ -90,7 +89,7 @@ def terabytes_read(answers: dict[str, Any]) -> float:
 
 def generator() -> str:
     """Return the profile of a video by vLLM-Omni."""
-    found = json.loads(GENERATOR.read_text(encoding="utf-8"))
+    found = stored(GENERATOR)
     profiles = {name: found["modes"][name][_SIZE] for name in ("plain", "fp8")}
     plain, fp8 = (profiles[name]["kinds"] for name in profiles)
     attention = fp8["attention"] * _STEPS / found["steps"]

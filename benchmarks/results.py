@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.measurement import Measurement
@@ -42,6 +43,12 @@ def kept(name: str) -> Results:
     return Results(
         raw["machine"], raw["load"], date.fromisoformat(raw["day"]), [Measurement(**row) for row in raw["measured"]]
     )
+
+
+def stored(path: Path) -> dict[str, Any]:
+    """Return the object in a file of results that is not made of rows, such as that of a benchmark on a GPU."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def table(results: Results) -> str:

@@ -1,12 +1,11 @@
 """Write the section of `docs/benchmarks.md` about Diffusers on a GPU from its results."""
 
-import json
 from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.generator import modes_page
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER
+from benchmarks.results import FOLDER, stored
 
 AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 OURS = FOLDER / "generator-ours-nano.json"  # the engine as it is, exact and with all lossy modes
@@ -90,7 +89,7 @@ def _as_it_ships() -> str:
 
 def _ours() -> str:
     """Return our engine as it ships and with all lossy modes, in one run, and the goals."""
-    found, whole = (json.loads(path.read_text(encoding="utf-8")) for path in (OURS, WHOLE))
+    found, whole = (stored(path) for path in (OURS, WHOLE))
     rows = [
         f"| {size}, {words} | {_generated(rows[name])} |"
         for size, rows in found["sizes"].items()
@@ -119,7 +118,7 @@ def _ours() -> str:
 
 def _on_h200() -> str:
     """Return whole jobs on an H200."""
-    found = json.loads(ON_H200.read_text(encoding="utf-8"))
+    found = stored(ON_H200)
     whole = {
         name: ", ".join(
             f"{rows[name]['whole']:.2f} s at {size}" for size, rows in found["sizes"].items() if name in rows
@@ -169,7 +168,7 @@ def _goals(ours: dict[str, Any], whole: dict[str, Any]) -> list[str]:
 
 def _each_mode() -> str:
     """Return what each lossy mode gains and changes, in one run of an earlier day."""
-    found = json.loads(EACH_MODE.read_text(encoding="utf-8"))
+    found = stored(EACH_MODE)
     small, large = (found["sizes"][size] for size in SIZES)
     names = {**dict.fromkeys(("sharedTimestep", DEFAULT), "no mode"), **_LOSSY}
     rows = [
@@ -181,7 +180,7 @@ def _each_mode() -> str:
         f"Modes alone and together were measured {found['day']} on {found['machine']}, with the same versions, all in "
         "one run beside another benchmark. The host still waited for the GPU in each step, as at commit 714a7739:",
     )
-    before = json.loads(BEFORE.read_text(encoding="utf-8"))["sizes"]
+    before = stored(BEFORE)["sizes"]
     earlier = [[before[size][name]["seconds"] for size in SIZES] for name in ("fusedDecoder", "all")]
     after = filled(
         "`fp8Attention` changes the time of a video of 320x192 by two percent at most, in either direction. At 832x480 "
@@ -209,7 +208,7 @@ COMPUTED = 42
 
 def _kernels() -> str:
     """Return the GPU's seconds by kind of kernel, of two steps with all that is before and after them."""
-    found = json.loads(OURS.read_text(encoding="utf-8"))
+    found = stored(OURS)
     profiles = {
         f"{size}, {words}": sizes[name]["kernels"]["kinds"]
         for size, sizes in found["sizes"].items()

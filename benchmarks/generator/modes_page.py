@@ -1,13 +1,12 @@
 """Write the section of `docs/benchmarks.md` about vLLM-Omni on a GPU, as it ships and in its lossy modes."""
 
-import json
 import statistics
 from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER
+from benchmarks.results import FOLDER, stored
 
 RESULT = FOLDER / "generator-modes-nano.json"
 PHYAI = FOLDER / "generator-phyai-nano.json"
@@ -102,7 +101,7 @@ neither could be reached where these measurements were made.
 {HEAD}
 {rows(phyai)}
 
-{_restarts(json.loads(RESTARTS.read_text(encoding="utf-8")))}
+{_restarts(stored(RESTARTS))}
 
 {_two_gpus(two, phyai)}
 
@@ -132,7 +131,7 @@ python -m benchmarks.generator.modes --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON
 
 def read(path: Path) -> dict[str, Any]:
     """Return results without the jobs that failed, such as those of a kind that the engine does not make."""
-    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    results = stored(path)
     for mode in results["modes"].values():
         made = {
             kind: {size: job for size, job in jobs.items() if "error" not in job}

@@ -1,7 +1,5 @@
 """Write the section of `docs/benchmarks.md` about the reasoner with the vLLM that the images hold."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
@@ -9,7 +7,7 @@ from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding, start_page
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
-from benchmarks.results import FOLDER, kept, table
+from benchmarks.results import FOLDER, kept, stored, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
@@ -54,9 +52,9 @@ _NAMES = {
 
 def text() -> str:
     """Return the section."""
-    found, h100, newest = (_read(path) for path in (RESULT, ON_H100, NEWEST))
-    h200, queued = (_read(path) for path in (ON_H200, QUEUED_ON_H200))
-    large, large_in_fp8 = (_read(path) for path in (LARGE, LARGE_IN_FP8))
+    found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
+    h200, queued = (stored(path) for path in (ON_H200, QUEUED_ON_H200))
+    large, large_in_fp8 = (stored(path) for path in (LARGE, LARGE_IN_FP8))
     return f"""## The reasoner on a GPU
 
 {_as_it_ships(h200, queued)}
@@ -97,15 +95,15 @@ def text() -> str:
 
 {_large(large, large_in_fp8, h200)}
 
-{_gpu_decoding(_read(gpu_decoding.RESULT))}
+{_gpu_decoding(stored(gpu_decoding.RESULT))}
 
 ### Two GPUs
 
-{_two_gpus(_read(TWO_GPUS))}
+{_two_gpus(stored(TWO_GPUS))}
 
 ### A GPU whose memory others hold
 
-{_full_gpu(_read(FULL_GPU))}
+{_full_gpu(stored(FULL_GPU))}
 
 ### Commands
 
@@ -239,7 +237,7 @@ def _of_the_profile(found: dict[str, Any]) -> str:
 def _start_of_a_queue(h200: dict[str, Any]) -> str:
     """Say how many jobs a worker prepares at a time, and what the rates were when that was chosen."""
     exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
-    h100 = _read(PREPARED_ON_H100)
+    h100 = stored(PREPARED_ON_H100)
     about = filled(
         "A worker fetches the files of jobs, and decodes their clips, in threads that share one lock of Python's. "
         "Until commit 1d8e0d84 it received as many jobs as its engine has places, 272 here, and fetched their files "
@@ -332,14 +330,9 @@ def _interruptions(newest: dict[str, Any]) -> str:
         "interruptions in 1,000 clips that were all sent at once, and the scheduler alone "
         f"{at_once['preemptions']}, of which {at_once['ofAnswers']} are of answers. With keys and values in FP8, which "
         f"have twice the room, it counted {counted['fp8Cache']}, and on an H200, which has more memory, "
-        f"{_read(ON_H200)['bf16']['steady']['interruptions']} in 16 bit.",
+        f"{stored(ON_H200)['bf16']['steady']['interruptions']} in 16 bit.",
     )
     return f"{table(results)}\n\n{about}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def _on_h100(h200: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]) -> str:

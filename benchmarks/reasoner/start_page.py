@@ -1,11 +1,9 @@
 """Write the part of the reasoner's section about how long a worker starts, by phase."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER
+from benchmarks.results import FOLDER, stored
 
 OLDER_COMMIT = "0f4e7e0"
 STARTS = {
@@ -37,11 +35,11 @@ These starts were all on one H200, with the files in the page cache.
 
 {_shorter_starts(newest, h100)}
 
-{_measured_once(found, before, h200)}"""
+{_since_then(found, before, h200)}"""
 
 
 def _starts_by_commit() -> dict[str, dict[str, Any]]:
-    return {commit: _read(path)["start"] for commit, path in STARTS.items()}
+    return {commit: stored(path)["start"] for commit, path in STARTS.items()}
 
 
 def ratio() -> float:
@@ -52,7 +50,7 @@ def ratio() -> float:
 
 def _two_starts() -> str:
     """Return a start to the first answer by phase, of two commits on one host."""
-    newest = _read(next(iter(STARTS.values())))
+    newest = stored(next(iter(STARTS.values())))
     starts = {
         f"{commit}, {words}": steps[step]
         for commit, steps in _starts_by_commit().items()
@@ -72,7 +70,7 @@ def _two_starts() -> str:
 
 def _shorter_starts(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     after_on_gpu, before_on_gpu = (one["bf16"]["loadWithoutCaches"] for one in (newest, h100))
-    newer, older = (_read(path) for path in TINY_STARTS)
+    newer, older = (stored(path) for path in TINY_STARTS)
     after, before = (found["start"]["without"]["seconds"] for found in (newer, older))
     return filled(
         f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
@@ -87,7 +85,7 @@ def _shorter_starts(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     )
 
 
-def _measured_once(found: dict[str, Any], before: dict[str, Any], h200: dict[str, Any]) -> str:
+def _since_then(found: dict[str, Any], before: dict[str, Any], h200: dict[str, Any]) -> str:
     """Say how a load without CUDA's compiler compares, and what vLLM keeps since commit 712256b7."""
     loads = [run["bf16"]["loadWithoutCaches"] for run in (found, before, h200)]
     first, second, hidden = (f"{load['seconds']:.0f} s" for load in loads)
@@ -125,8 +123,3 @@ def _table_of_starts(title: str, starts: dict[str, dict[str, Any]]) -> str:
         rows.append(f"| {phase} | " + " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values()) + " |")
     rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")
     return "\n".join(rows)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found

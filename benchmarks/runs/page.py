@@ -1,10 +1,9 @@
 """The section on runs of `docs/benchmarks.md`, from the stored results."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.results import FOLDER, kept, table
+from benchmarks.results import FOLDER, kept, stored, table
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.instant_engine import ANSWER_CHARACTERS
 from benchmarks.simulation.million_clips import IDLE_LIMIT, LIMITS, PLAN_LIMIT, RESULTS
@@ -103,7 +102,7 @@ def _cost_row(name: str, run: Mapping[str, tuple[float, float]], single: Mapping
 
 
 def _simulation() -> str:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found = stored(RESULTS)
     rows = "\n".join(_simulation_row(run) for run in found["runs"])
     limits = "\n".join(_limit_row(name, found["runs"]) for name in LIMITS)
     names = " | ".join(f"{run['max_workers']} workers" for run in found["runs"])

@@ -1,4 +1,4 @@
-"""What raw vLLM is asked by the comparison of the reasoner's benchmarks, without a vLLM that answers."""
+"""The comparison asks raw vLLM the right questions. A function that answers at once stands in for vLLM's process."""
 
 import tempfile
 from dataclasses import replace
