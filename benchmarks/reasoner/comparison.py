@@ -109,7 +109,7 @@ def measure(
             continue
         began = time.monotonic()
         if step == "start":
-            results[step] = reasoner_start.measure(model, scratch)
+            results[step] = reasoner_start.measure(model, clips[0], scratch)
         elif step == "worker":
             results[step] = reasoner_worker.measure(model, clips, workload)
         else:

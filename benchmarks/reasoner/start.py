@@ -1,9 +1,10 @@
 """Benchmark of an engine's start on a new machine by phase, without and with code that another worker compiled.
 
-    python -m benchmarks.reasoner.start MODEL BUCKET
+    python -m benchmarks.reasoner.start MODEL CLIP BUCKET
 
-Each start is a process of its own, from its first line to the first answer. Nothing of the model or of vLLM is in the
-page cache, where that may be emptied. What is compiled is kept as a worker keeps it, with a folder in S3's place.
+Each start is a process of its own, from its first line to the first answer about a clip. Nothing of the model or of
+vLLM is in the page cache, where that may be emptied. What is compiled is kept as a worker keeps it, with a folder in
+S3's place.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from benchmarks.child_output import last_json_object
 
 BEGAN = time.time()
 PIPELINE = "cosmos-reason2-2b"
+TOKENS = 8  # of the answer
 
 
 class FolderAsBucket:
@@ -45,17 +47,18 @@ class FolderAsBucket:
         shutil.copy(source, self._folder / key.replace("/", "_"))
 
 
-def measure(model: Path, scratch: Path) -> dict[str, Any]:
+def measure(model: Path, clip: Path, scratch: Path) -> dict[str, Any]:
     """Measure a start without compiled code, then one with the code of the first."""
     with tempfile.TemporaryDirectory(dir=scratch) as bucket:
-        return {name: _start(model, Path(bucket)) for name in ("without", "with")}
+        return {name: start(model, clip, Path(bucket)) for name in ("without", "with")}
 
 
-def _start(model: Path, bucket: Path) -> dict[str, Any]:
+def start(model: Path, clip: Path, bucket: Path) -> dict[str, Any]:
+    """Measure one start with the compiled code that the folder `bucket` holds, if any; leave there what it compiled."""
     shutil.rmtree(_compiled(), ignore_errors=True)
     forgotten = forget_files()
     began = time.time()
-    command = [sys.executable, "-m", "benchmarks.reasoner.start", str(model), str(bucket)]
+    command = [sys.executable, "-m", "benchmarks.reasoner.start", str(model), str(clip), str(bucket)]
     output = last_json_object(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     kept = sum(path.stat().st_size for path in bucket.iterdir())
     return {"seconds": output.pop("answered") - began, "filesForgotten": forgotten, "keptBytes": kept, **output}
@@ -77,21 +80,22 @@ def forget_files() -> bool:
 
 
 def main() -> None:
-    """Restore compiled code, load, answer one question, store compiled code; print the seconds of each."""
+    """Restore compiled code, load, answer about one clip, store compiled code; print the seconds of each."""
     from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
     from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
     from cosmos_batch.store import CompileCaches
 
-    model, seconds = Path(sys.argv[1]), {"boot": time.time() - BEGAN}
+    model, clip, bucket = map(Path, sys.argv[1:])
+    seconds = {"boot": time.time() - BEGAN}
     engine: Any = VllmEngine()
-    s3: Any = FolderAsBucket(Path(sys.argv[2]))
+    s3: Any = FolderAsBucket(bucket)
     caches = CompileCaches(_compiled(), PIPELINE, "bucket", s3)
     with _timed(seconds, "caches"):
         engine.caches = caches.restore({**engine.compiled_for(), "model": model.name})
     with _timed(seconds, "engine"):
         engine.load(model, REASONER_CONTEXT)
     with _timed(seconds, "answer"):
-        asyncio.run(_ask(engine))
+        asyncio.run(_ask(engine, clip))
     answered = time.time()
     caches.keep()
     engine.close()
@@ -107,13 +111,15 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = time.time() - began
 
 
-async def _ask(engine: Any) -> None:
-    from benchmarks.reasoner.server import connection_to
+async def _ask(engine: Any, clip: Path) -> None:
+    from benchmarks.reasoner.clips import ReasonerWorkload, make_job
+    from cosmos_batch.engines.job_files import input_paths
 
-    body = {"model": "cosmos", "messages": [{"role": "user", "content": "Begin."}], "max_tokens": 8}
-    async with connection_to(engine) as connection:
-        response = await connection.post("/v1/chat/completions", json=body)
-    response.raise_for_status()
+    job = make_job(0, clip, ReasonerWorkload("2b", 1, TOKENS, (), 1, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = input_paths(job, Path(folder))
+        shutil.copy(clip, path)
+        await engine.run(job, Path(folder))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Build the options and the environment of `vllm serve` for a checkpoint and a machine."""
 
 import json
+import sys
 import tempfile
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -11,11 +12,12 @@ from packaging.version import Version
 from cosmos_batch.engines.checkpoints import config_of, text_config
 from cosmos_batch.engines.gpus import free_share
 from cosmos_batch.engines.reasoner.vllm.plugin import VIDEO_BACKEND
-from cosmos_batch.engines.serving.server import program_here, socket_in
+from cosmos_batch.engines.serving.server import socket_in
 from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.vllm.dialect import cache_variables
 
 MODEL = "cosmos"  # the model's name in requests
+_PROGRAM = [sys.executable, "-P", "-m", "cosmos_batch.engines.reasoner.vllm.server_program"]
 WATERMARK = 0.03
 """The share of the room for keys and values that is free when vLLM begins an answer, for the answers that grow.
 
@@ -33,12 +35,16 @@ _RENDERERS = 8
 # vLLM supports the reasoner of Cosmos 3 since this release. For earlier ones, NVIDIA's plugin `vllm-cosmos3` adds it,
 # by another name.
 _COSMOS3_SINCE = (0, 23)
+# CUDA graphs are captured for steps in which all requests are in the middle of their answers. By default vLLM also
+# captures parts of steps with new prompts, of at most 512 tokens. A step with a clip has thousands, so these would
+# rarely be used, and capturing them takes four of six seconds.
+_COMPILATION: dict[str, object] = {"cudagraph_mode": "FULL_DECODE_ONLY"}
 # The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written. Not
 # with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. By
 # vLLM's code, its compiler waits for all processes (`AllReduceFusionPass`) on Hopper and Blackwell where it finds
 # CUDA's compiler. A server on two H200 that compiled the encoder, and had that compiler, did not answer. In our images
 # vLLM finds none; whether the encoder can be compiled there was not tried.
-_COMPILED = ["--compilation-config", json.dumps({"compile_mm_encoder": True})]
+_ENCODER_COMPILED: dict[str, object] = {"compile_mm_encoder": True}
 _OUR_PLUGIN, _NVIDIA_PLUGIN = "cosmos_batch", "register_cosmos3"  # names of entry points
 _MARKERS_KEPT_SINCE = (5, 10)  # release of transformers; see `chat_template`
 _VIDEO = "<|video_pad|>"
@@ -122,7 +128,7 @@ def serve_command(checkpoint: Path, plan: VllmPlan, media_root: Path, folder: Pa
     folder
         The server's own, for its socket.
     """
-    command = [program_here("vllm"), "serve", str(checkpoint), "--uds", str(socket_in(folder))]
+    command = [*_PROGRAM, "serve", str(checkpoint), "--uds", str(socket_in(folder))]
     command += ["--served-model-name", MODEL, "--allowed-local-media-path", str(media_root)]
     # A clip that the server gets has exactly the frames that the model is to see, so the server samples none of them.
     command += ["--media-io-kwargs", json.dumps({"video": {"video_backend": VIDEO_BACKEND, "num_frames": -1}})]
@@ -155,6 +161,9 @@ def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str,
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
         # FlashInfer's sampler supports no seeds, which all our requests have, and takes longest of all to compile.
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
+        # Otherwise two processes, each of which imports PyTorch, compile kernels for packed weights while the engine
+        # starts. Our models have no such weights.
+        "HUMMING_DISABLE_PARALLEL_BUILD": "1",
         # Folder of the sockets between its processes. The kernel limits their paths to 107 bytes, and a worker's
         # temporary folder is longer.
         "VLLM_RPC_BASE_PATH": str(folder),
@@ -191,7 +200,8 @@ def _on_gpus(plan: VllmPlan) -> list[str]:
     # Releases after 0.19 have more ways to FP8. This name is in all, and means one scale for each tensor.
     quantization = ["--quantization", "fp8"] if plan.fp8 else []
     quantization += ["--kv-cache-dtype", "fp8"] if plan.fp8_cache else []
-    compiled = _COMPILED if plan.gpus == 1 else []
+    compilation = _COMPILATION | _ENCODER_COMPILED if plan.gpus == 1 else _COMPILATION
+    compiled = ["--compilation-config", json.dumps(compilation)]
     return [*parallel, *steps, *quantization, *compiled, "--gpu-memory-utilization", str(plan.memory)]
 
 

@@ -7,6 +7,7 @@ point, and each of vLLM's processes calls it. See decision 050.
 """
 
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 from cosmos_batch.engines.reasoner.vllm import ready_clips
@@ -22,7 +23,8 @@ def register() -> None:
     _register_clip_loader()
     _pass_ready_patches()
     _inspect_models_here()
-    _skip_dummy_media()
+    _copy_tokenizer_later()
+    _shorten_warm_up()
 
 
 def _register_clip_loader() -> None:
@@ -67,13 +69,40 @@ def _inspect_models_here() -> None:
             ModelRegistry.register_model(model.__name__, model)
 
 
-def _skip_dummy_media() -> None:
-    """Stop vLLM from preparing a dummy image and video of the context's length on one core before it is ready.
+def _shorten_warm_up() -> None:
+    """Have vLLM load, while the engine loads, what the first clip would wait for, and nothing else.
 
-    That takes 11 to 14 s on the host of an H100. It warms up what our first clip warms up as well.
+    It is transformers' processor. vLLM prepares a dummy image and video of the context's length with it, in the same
+    thread, which takes 11 to 14 s on the host of an H100.
     """
     try:
         from vllm.renderers.base import BaseRenderer
     except ImportError:  # older releases have no renderers
         return
-    BaseRenderer._warmup_mm_processor = lambda *_, **__: None
+
+    def warm_up(renderer: Any, processor: Any, *_: Any, **__: Any) -> None:
+        processor.info.get_hf_processor()
+        _copy_tokenizer(renderer)
+
+    BaseRenderer._warmup_mm_processor = warm_up
+
+
+def _copy_tokenizer_later() -> None:
+    """Have vLLM begin with one copy of the tokenizer. It has one for each thread that prepares requests, makes all of
+    them before it starts the engine's process, and again wherever transformers copies its settings.
+    """
+    with suppress(ImportError, AttributeError):  # in a release that has none, or has moved them
+        from vllm.renderers import hf
+
+        make_pool = hf.maybe_make_thread_pool
+        hf.maybe_make_thread_pool = lambda tokenizer, *_: make_pool(tokenizer, 1)
+
+
+def _copy_tokenizer(renderer: Any) -> None:
+    """Give a renderer, whose tokenizer has one copy, one for each of its threads."""
+    from vllm.tokenizers.hf import ThreadSafeHFTokenizerMixin, maybe_make_thread_pool
+
+    if isinstance(renderer.tokenizer, ThreadSafeHFTokenizerMixin):
+        _, (original, _) = renderer.tokenizer.__reduce__()
+        larger = maybe_make_thread_pool(copy(original), renderer.model_config.renderer_num_workers + 1)
+        renderer.tokenizer.__class__ = larger.__class__  # the copies belong to the class

@@ -70,13 +70,21 @@ def test_keys_and_values_are_kept_in_fp8_only_where_the_plan_says_so(checkpoint_
         assert "--quantization" not in options
 
 
-def test_the_vision_encoder_is_compiled_on_one_gpu(checkpoint_dir: Path, tmp_path: Path) -> None:
-    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=1)
+@pytest.mark.parametrize(("number", "compiled"), [(1, True), (2, False)])
+def test_the_vision_encoder_is_compiled_on_one_gpu(
+    checkpoint_dir: Path, tmp_path: Path, number: int, compiled: bool
+) -> None:
+    """With several, vLLM's compiler waits for processes that wait for the encoder."""
+    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=number)
     options = dict(pairwise(vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)))
-    assert json.loads(options["--compilation-config"]) == {"compile_mm_encoder": True}
-    for number in (0, 2):  # with several, vLLM's compiler waits for processes that wait for the encoder
-        other = vllm_command.serve_command(checkpoint_dir, replace(plan, gpus=number), tmp_path, tmp_path)
-        assert "--compilation-config" not in other
+    asked = json.loads(options["--compilation-config"])
+    assert asked.pop("cudagraph_mode") == "FULL_DECODE_ONLY", "no graphs of steps that no clip fits into"
+    assert asked == ({"compile_mm_encoder": True} if compiled else {})
+
+
+def test_a_server_on_the_cpu_is_not_compiled(checkpoint_dir: Path, tmp_path: Path) -> None:
+    plan = vllm_command.VllmPlan(context=1, sequences=1, gpus=0)
+    assert "--compilation-config" not in vllm_command.serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def test_vllm_knows_every_option_and_variable(checkpoint_dir: Path, tmp_path: Pa
     command = serve_command(checkpoint_dir, plan, tmp_path, tmp_path)
     assert {"--tensor-parallel-size", "--quantization", "--watermark"} <= set(command)
     variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **serve_environment(0, None, tmp_path)}
-    read = [sys.executable, "-c", READ, json.dumps(command[2:])]
+    options = command[command.index("serve") + 1 :]
+    read = [sys.executable, "-c", READ, json.dumps(options)]
     output = subprocess.run(read, env=variables, capture_output=True, text=True, timeout=300, check=True).stdout
     sent = {name for name in plan.environment(None, tmp_path) if name.startswith("VLLM_")}
     assert {"VLLM_WORKER_MULTIPROC_METHOD", "VLLM_ENABLE_STARTUP_PLAN"} <= sent
