@@ -1,5 +1,6 @@
 """The processes of this machine, read from `/proc`."""
 
+import os
 from pathlib import Path
 
 
@@ -18,3 +19,9 @@ def children(process: int) -> list[int]:
         own = [child for child, of in parents.items() if of == parent]
         found, waiting = found + own, waiting + own
     return found
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process and all its threads so far, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime and stime, see man 5 proc

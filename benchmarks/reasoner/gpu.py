@@ -33,7 +33,7 @@ from benchmarks.app.resident_worker import drained, serving
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
 from benchmarks.machine import circumstances
-from benchmarks.processes import children
+from benchmarks.processes import children, cpu_seconds
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
@@ -151,7 +151,7 @@ class ReasonerSession:
         ]
         async with ServerProgress(self._engine) as progress:
             with GpuUsage() as usage:
-                began = time.monotonic()
+                began, cpu = time.monotonic(), cpu_seconds_by_process()
                 aws.send(jobs)
                 await drained(aws, done + len(jobs))
                 seconds = time.monotonic() - began
@@ -163,6 +163,7 @@ class ReasonerSession:
             "seconds": seconds,
             "perSecond": len(clips) / seconds,
             "perSecondSteady": None if steady is None else steady / tokens,
+            "cpuSeconds": {name: after - cpu[name] for name, after in cpu_seconds_by_process().items()},
             "gpu": usage.summary(),
             "gpuSteady": usage.summary(_MIDDLE),
             "gpuBusyBySecond": usage.busy_by_second(),
@@ -269,6 +270,15 @@ def _move(cores: set[int]) -> None:
     for process in (os.getpid(), *children(os.getpid())):
         for thread in Path(f"/proc/{process}/task").iterdir():
             os.sched_setaffinity(int(thread.name), cores)
+
+
+def cpu_seconds_by_process() -> dict[str, float]:
+    """Return the CPU time so far of this process, which is the worker, of vLLM's server, and of its engine."""
+    found = {"worker": cpu_seconds(os.getpid()), "server": 0.0, "engine": 0.0}
+    for process in children(os.getpid()):
+        name = "engine" if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"VLLM") else "server"
+        found[name] += cpu_seconds(process)
+    return found
 
 
 @contextmanager

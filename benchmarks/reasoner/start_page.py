@@ -1,125 +1,139 @@
 """Write the part of the reasoner's section about how long a worker starts, by phase."""
 
+from statistics import fmean
 from typing import Any
 
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER, stored
 
 OLDER_COMMIT = "0f4e7e0"
-STARTS = {
-    "6cdea055": FOLDER / "reasoner-start-2b.json",
-    OLDER_COMMIT: FOLDER / f"reasoner-start-2b-{OLDER_COMMIT}.json",
-}
-"""Starts of two commits, beside each other on one host."""
+STARTS = (FOLDER / "reasoner-start-2b.json", FOLDER / f"reasoner-start-2b-{OLDER_COMMIT}.json")
+"""Starts of two commits, beside each other on one host; the newer one first."""
 
+PROFILE = FOLDER / "reasoner-start-profile.json"  # a start with kept caches, of a commit between these two
 INSPECTED_APART = "273d783a"
 TINY_STARTS = [FOLDER / f"reasoner-start-tiny{ending}.json" for ending in ("", f"-{INSPECTED_APART}")]
 """Starts without a GPU: of a newer commit, and of one at which another process inspected the model's class."""
 
 START_GOAL = 0.6  # time to the first answer with kept caches, relative to the older commit's
+_ENGINE = "engine: "  # before the names of the engine's phases
 
 
-def text(
-    found: dict[str, Any], newest: dict[str, Any], h100: dict[str, Any], h200: dict[str, Any], before: dict[str, Any]
-) -> str:
-    """Return starts on an H200, of two commits beside each other on an H100, and what is shorter since then.
+def text(in_fp8: float) -> str:
+    """Return starts of two commits beside each other, and why one takes less time.
 
-    `newest` and `h100` are runs on H100 after and before models were inspected in the server's own process. `h200` is
-    one on an H200 without CUDA's compiler, as in the image, and `before` one with it.
+    `in_fp8` are the seconds of a load with FP8 without kept caches, at the newer commit on the same host.
     """
-    return f"""{_starts(found)}
+    newer, older = (stored(path) for path in STARTS)
+    return f"""{_two_starts(newer, older)}
 
-These starts were all on one H200, with the files in the page cache.
+{_table(newer, older)}
 
-{_two_starts()}
+{_profile(stored(PROFILE))}
 
-{_shorter_starts(newest, h100)}
-
-{_since_then(found, before, h200)}"""
-
-
-def _starts_by_commit() -> dict[str, dict[str, Any]]:
-    return {commit: stored(path)["start"] for commit, path in STARTS.items()}
+{_changes(newer, older, in_fp8)}"""
 
 
 def ratio() -> float:
     """Return how long a start with kept caches takes, relative to that of the older commit."""
-    now, before = (start["with"]["seconds"] for start in _starts_by_commit().values())
-    return float(now / before)
+    now, before = (fmean(_seconds(stored(path))) for path in STARTS)
+    return now / before
 
 
-def _two_starts() -> str:
-    """Return a start to the first answer by phase, of two commits on one host."""
-    newest = stored(next(iter(STARTS.values())))
-    starts = {
-        f"{commit}, {words}": steps[step]
-        for commit, steps in _starts_by_commit().items()
-        for step, words in (("without", "without kept caches"), ("with", "with kept caches"))
-    }
-    start = newest["start"]["with"]
-    about = filled(
-        f"From the start of a process to the first answer, in 16-bit, with the page cache emptied before, on "
-        f"{newest['machine']}, {newest['day']}: two commits beside each other on one host, each with a GPU and 16 "
-        f"cores. With kept caches the newer one takes {ratio():.2f} times as long. Both fork the engine's "
-        "process, so that libraries are imported once, and both keep what is compiled. "
-        f"Importing takes {start['phases']['engine: imports'] / start['seconds']:.0%} of the newer start.",
-    )
-    phases = {name: {"seconds": one["seconds"], "phases": _of_engine(one["phases"])} for name, one in starts.items()}
-    return f"{about}\n\n{_table_of_starts('start, 2B', phases)}"
+def _with_caches(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the starts with kept caches."""
+    return [start for name, start in found["start"].items() if name.startswith("with ") or name == "with"]
 
 
-def _shorter_starts(newest: dict[str, Any], h100: dict[str, Any]) -> str:
-    after_on_gpu, before_on_gpu = (one["bf16"]["loadWithoutCaches"] for one in (newest, h100))
-    newer, older = (stored(path) for path in TINY_STARTS)
-    after, before = (found["start"]["without"]["seconds"] for found in (newer, older))
+def _seconds(found: dict[str, Any]) -> list[float]:
+    return [start["seconds"] for start in _with_caches(found)]
+
+
+def _until_ready(found: dict[str, Any]) -> float:
+    """Return the mean seconds until the engine can be asked, with kept caches."""
+    return fmean(start["seconds"] - start["phases"]["answer"] for start in _with_caches(found))
+
+
+def _two_starts(newer: dict[str, Any], older: dict[str, Any]) -> str:
+    now, before = (" and ".join(f"{seconds:.1f}" for seconds in _seconds(found)) for found in (newer, older))
+    ready, ready_before = _until_ready(newer), _until_ready(older)
     return filled(
-        f"Since then, a first start is shorter. Until commit {INSPECTED_APART}, vLLM started another process that "
-        "imported everything once more, only to inspect the model's class, where no kept caches had what it found. Now "
-        f"the process that has imported the class does that. On {newer['machine']}, a tiny model's first answer "
-        f"without kept caches came after {after:.1f} s in place of {before:.1f} s (one start of each, {newer['day']}). "
-        f"In two runs on two hosts with an H100, imports took {before_on_gpu['phases']['imports']:.0f} s before and "
-        f"{after_on_gpu['phases']['imports']:.0f} s after; no run had both, so this does not show what it gains there. "
-        f"Both loads took {after_on_gpu['seconds']:.0f} to {before_on_gpu['seconds']:.0f} s: compiling took "
-        f"{before_on_gpu['phases']['compile']:.0f} s before and {after_on_gpu['phases']['compile']:.0f} s after. "
-        "Cosmos3-Edge and the image for CUDA 12.8 do as before.",
+        f"From the start of a process to the first answer about a clip, in 16-bit, measured {newer['day']} on "
+        f"{newer['machine']}: commits {newer['commit']} and {older['commit']} beside each other on one host, each with "
+        "a GPU and 16 cores, at each step at the same time. The page cache was emptied before, packages were compiled "
+        "to bytecode as in our images, and vLLM did not find CUDA's compiler. With kept caches, of which there were "
+        f"two starts each, the newer one takes {now} s and the older one {before} s: {ratio():.2f} of the time. Until "
+        f"it can be asked it is {ready:.1f} and {ready_before:.1f} s, {ready / ready_before:.2f} of the time; the rest "
+        "is the first clip's.",
     )
 
 
-def _since_then(found: dict[str, Any], before: dict[str, Any], h200: dict[str, Any]) -> str:
-    """Say how a load without CUDA's compiler compares, and what vLLM keeps since commit 712256b7."""
-    loads = [run["bf16"]["loadWithoutCaches"] for run in (found, before, h200)]
-    first, second, hidden = (f"{load['seconds']:.0f} s" for load in loads)
-    warm_ups = sorted(load["phases"]["warmup"] for load in loads)
-    return filled(
-        "In the starts above on GPUs vLLM found CUDA's compiler, which it does not find in our images. By its code "
-        f"it then also tunes FlashInfer's kernels. Loads in 16-bit without kept caches took {first} and {second} with "
-        f"it, and {hidden} without it, on three hosts with H200. Their warm-ups took {warm_ups[0]:.0f} to "
-        f"{warm_ups[-1]:.0f} s, so no effect of it can be seen. Since commit 712256b7 vLLM keeps how much memory was "
-        "left for keys and values with what it compiles. Where as much memory is free in a later start, it does not "
-        "measure that again, nor capture CUDA graphs to learn how much they take. What that saves was not measured.",
-    )
-
-
-def _of_engine(phases: dict[str, float]) -> dict[str, float]:
-    """Return the phases of a process that are its engine's, by the names that the engine gives them."""
-    prefix = "engine: "
-    return {name.removeprefix(prefix): seconds for name, seconds in phases.items() if name.startswith(prefix)}
-
-
-def _starts(found: dict[str, Any]) -> str:
-    starts = {
-        f"{words}, {with_caches}": found[name][step]
-        for name, words in (("bf16", "16-bit"), ("fp8", "FP8"))
-        for step, with_caches in (("loadWithoutCaches", "without kept caches"), ("load", "with kept caches"))
-        if step in found[name]
+def _table(newer: dict[str, Any], older: dict[str, Any]) -> str:
+    """Return the seconds of each phase; those with kept caches are means."""
+    columns = {
+        f"{found['commit']}, {words} kept caches": [_phases(start) for start in starts]
+        for found in (newer, older)
+        for words, starts in (("without", [found["start"]["without"]]), ("with", _with_caches(found)))
     }
-    return _table_of_starts("start of a worker, 2B", starts)
-
-
-def _table_of_starts(title: str, starts: dict[str, dict[str, Any]]) -> str:
-    """Return the seconds of each phase of some starts, all of which have the same phases."""
-    rows = [f"| {title} | {' | '.join(starts)} |", f"|---|{'---|' * len(starts)}"]
-    for phase in next(iter(starts.values()))["phases"]:
-        rows.append(f"| {phase} | " + " | ".join(f"{one['phases'][phase]:.1f} s" for one in starts.values()) + " |")
-    rows.append("| all | " + " | ".join(f"{one['seconds']:.1f} s" for one in starts.values()) + " |")
+    rows = [f"| start, 2B | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    for phase in next(iter(columns.values()))[0]:
+        cells = [f"{fmean(start[phase] for start in starts):.1f} s" for starts in columns.values()]
+        rows.append(f"| {phase} | {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def _phases(start: dict[str, Any]) -> dict[str, float]:
+    """Return the seconds of a start by phase: those of the engine, what is left for the worker, and the first clip."""
+    phases = start["phases"]
+    engine = {name.removeprefix(_ENGINE): seconds for name, seconds in phases.items() if name.startswith(_ENGINE)}
+    worker = start["seconds"] - sum(engine.values()) - phases["answer"]
+    return {**engine, "the worker itself": worker, "the first clip": phases["answer"], "all": start["seconds"]}
+
+
+def _profile(found: dict[str, Any]) -> str:
+    server, engine, first = found["server"], found["engine"], found["first clips"]
+    return filled(
+        f"Where the time went before, in a profile of a start with kept caches (py-spy, {found['day']}, commit "
+        f"{found['commit']}, another H200, the page cache not emptied, packages not compiled to bytecode): vLLM's "
+        f"server was busy for {server['all']:.1f} s, of which compiling modules took {server['compiles modules']:.1f} "
+        f"s, nine copies of the tokenizer {server['copies the tokenizer']:.1f} s, and loading a processor of "
+        f"transformers {server['loads a processor']:.1f} s. Its engine was busy for {engine['all']:.1f} s: compiling "
+        f"modules took {engine['compiles modules']:.1f} s, CUDA graphs {engine['captures CUDA graphs']:.1f} s, and "
+        f"collecting garbage {engine['collects garbage']:.1f} s. While the first clips waited, the server loaded "
+        f"another processor for {first['loads a processor']:.1f} s, and copied the tokenizer again wherever "
+        "transformers copied the processor's settings.",
+    )
+
+
+def _changes(newer: dict[str, Any], older: dict[str, Any], in_fp8: float) -> str:
+    tiny, before = (stored(path)["start"]["without"]["seconds"] for path in TINY_STARTS)
+    warm, warm_before = (
+        " and ".join(f"{start['phases'][f'{_ENGINE}warmup']:.1f}" for start in _with_caches(found))
+        for found in (newer, older)
+    )
+    kept = filled(
+        "- vLLM keeps how much memory was left for keys and values with what it compiles "
+        "(`VLLM_ENABLE_STARTUP_PLAN`). Where as much is free in a later start, it does not measure that again: with "
+        f"kept caches, `warmup` takes {warm} s, and took {warm_before} s.",
+        subsequent_indent="  ",
+    )
+    inspected = filled(
+        "- A process that imported everything once more, only to inspect the model's class, is not started. Without a "
+        f"GPU, a tiny model's first answer without kept caches came after {tiny:.1f} s in place of {before:.1f} s "
+        f"(one start of each, until commit {INSPECTED_APART} and since).",
+        subsequent_indent="  ",
+    )
+    others = filled(
+        f"With `fp8` and `fp8Cache`, loading took {in_fp8:.0f} s without kept caches on this host. All other loads on "
+        "a GPU that are on this page were measured without bytecode, so they took longer than in our images.",
+    )
+    return f"""What is different in {newer["commit"]}:
+
+- One copy of the tokenizer is made before the engine's process starts. The others, and the processor, come while the
+  engine loads.
+- The server imports without collecting garbage, and what it has imported is left out of later collections.
+- CUDA graphs are captured only of steps without new prompts. Neither a start nor a rate was measured with this alone.
+{kept}
+{inspected}
+
+{others}"""
