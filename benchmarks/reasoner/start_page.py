@@ -71,7 +71,7 @@ def _two_starts(newer: dict[str, Any], older: dict[str, Any]) -> str:
 def _table(newer: dict[str, Any], older: dict[str, Any]) -> str:
     """Return the seconds of each phase; those with kept caches are means."""
     columns = {
-        f"{found['commit']}, {words} kept caches": [_phases(start) for start in starts]
+        f"{found['commit']}, {words} kept caches": [phases_of(start) for start in starts]
         for found in (newer, older)
         for words, starts in (("without", [found["start"]["without"]]), ("with", _with_caches(found)))
     }
@@ -82,7 +82,7 @@ def _table(newer: dict[str, Any], older: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _phases(start: dict[str, Any]) -> dict[str, float]:
+def phases_of(start: dict[str, Any]) -> dict[str, float]:
     """Return the seconds of a start by phase: those of the engine, what is left for the worker, and the first clip."""
     phases = start["phases"]
     engine = {name.removeprefix(_ENGINE): seconds for name, seconds in phases.items() if name.startswith(_ENGINE)}
