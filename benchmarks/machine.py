@@ -5,6 +5,8 @@ import platform
 import shutil
 import subprocess
 from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 COMMIT = "COSMOS_BATCH_COMMIT"
@@ -16,6 +18,19 @@ _ROOT = Path(__file__).parent.parent
 def circumstances() -> dict[str, str]:
     """Return the machine, today's date, and the commit of the code: what the results of each measurement begin with."""
     return {"machine": machine(), "day": f"{datetime.now(UTC):%Y-%m-%d}", "commit": commit(_ROOT)}
+
+
+def software(*packages: str) -> dict[str, str | bool | None]:
+    """Return the versions of packages, and two things on which the time of their start depends: whether they are
+    compiled to bytecode, as in our images, and where programs look for CUDA's compiler, which our images have not.
+    """
+    bytecode = all(map(_has_bytecode, packages))
+    return {**{name: version(name) for name in packages}, "bytecode": bytecode, "cudaHome": os.getenv("CUDA_HOME")}
+
+
+def _has_bytecode(package: str) -> bool:
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None and Path(cache_from_source(spec.origin)).exists()
 
 
 def commit(folder: Path) -> str:

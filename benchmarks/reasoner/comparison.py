@@ -16,13 +16,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from benchmarks.child_output import last_json_object
-from benchmarks.machine import circumstances
+from benchmarks.machine import circumstances, software
 from benchmarks.reasoner import start as reasoner_start
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
@@ -103,7 +102,7 @@ def measure(
     scratch = work / "scratch"
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
-    results |= {**circumstances(), "vllm": version("vllm"), "workload": asdict(workload)}
+    results |= {**circumstances(), **software("vllm", "torch"), "workload": asdict(workload)}
     for step in STEPS:
         if step not in steps:
             continue
@@ -186,9 +185,10 @@ def _ask_raw(
 
 
 def _engine(model: Path) -> dict[str, Any]:
-    """Return the options of the worker's server by vLLM's names, but for its batch of tokens and its threads for media.
+    """Return those options of the worker's server that say what is to be answered, by vLLM's names.
 
-    Those are vLLM's defaults, as in a script.
+    The others are vLLM's defaults, as in a script: the batch of tokens, the threads for media, the compiled encoder,
+    the CUDA graphs, and how much room is kept free for answers that grow.
     """
     engine: dict[str, Any] = {
         "max_model_len": context_length(model, REASONER_CONTEXT),

@@ -19,11 +19,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import circumstances, gpus_of_this_process
+from benchmarks.machine import circumstances, gpus_of_this_process, software
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
@@ -51,7 +50,7 @@ def main() -> None:
     """Run the check; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     start_logging()
-    results: dict[str, Any] = {**circumstances(), "vllm": version("vllm")}
+    results: dict[str, Any] = {**circumstances(), **software("vllm", "torch")}
     with tempfile.TemporaryDirectory() as temporary:
         check = FullGpu.below(options.work or Path(temporary))
         for free in [*options.free, None]:

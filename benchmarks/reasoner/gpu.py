@@ -21,9 +21,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,7 +31,7 @@ from benchmarks.app.instant_aws import InstantAws
 from benchmarks.app.resident_worker import drained, serving
 from benchmarks.gpu_usage import GpuUsage
 from benchmarks.kernel_trace import kernel_seconds, newest_trace, profiler_options
-from benchmarks.machine import circumstances
+from benchmarks.machine import circumstances, software
 from benchmarks.processes import children, cpu_seconds
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
@@ -276,8 +275,9 @@ def cpu_seconds_by_process() -> dict[str, float]:
     """Return the CPU time so far of this process, which is the worker, of vLLM's server, and of its engine."""
     found = {"worker": cpu_seconds(os.getpid()), "server": 0.0, "engine": 0.0}
     for process in children(os.getpid()):
-        name = "engine" if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"VLLM") else "server"
-        found[name] += cpu_seconds(process)
+        with suppress(OSError):  # it has ended
+            name = "engine" if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"VLLM") else "server"
+            found[name] += cpu_seconds(process)
     return found
 
 
@@ -312,7 +312,7 @@ def main() -> None:
     # The server may read below the folder for temporary files only.
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
-    results |= {**circumstances(), "vllm": version("vllm"), "torch": version("torch")}
+    results |= {**circumstances(), **software("vllm", "torch")}
     session = ReasonerSession(options.into, options.name, workload, results)
     session.keep("options", [*options.lossy, *options.for_server])
     engine: Any = VllmEngine()

@@ -28,6 +28,7 @@ CORES = FOLDER / "reasoner-large-cores.json"  # what the cores do for such clips
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
 OF_PROCESSES = 600  # goal: the rate of our worker relative to that of a process for each clip
 _DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
+_STEPS = ("smallSteps", "steps")
 _HALF = 50  # percent of a second
 _ALL = 1000  # jobs prepared at once, more than a worker has
 CHANCE = 1.02  # two single passes whose rates differ by less are counted as equal
@@ -119,9 +120,10 @@ def text() -> str:
 Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first three
 ran beside each other on one host, each with its GPU (`CUDA_VISIBLE_DEVICES`) and cores (`taskset`); their files were
 merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does not find CUDA's compiler; so ran they, the
-starts, and the last three. The starts of the older commit ran beside those of the newer one, with its own benchmark,
-which was given the same clip. What the cores do for large clips was sampled with
-`py-spy record --nonblocking --threads`, and the profile of a start with `py-spy record --subprocesses --nonblocking`.
+starts, and the last three. The starts of the older commit ran beside those of the newer one, by its own benchmark,
+whose question without a clip had been replaced by that of the newer one. What the cores do for large clips was sampled
+with `py-spy record --nonblocking --threads --rate 40 --format raw`, and the profile of a start with
+`py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such samples.
 
 ```
 {_RAW_COMMAND.replace("--passes 1", "--passes 2")} --clips 1000
@@ -131,7 +133,7 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
 python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
-python -m benchmarks.reasoner.comparison --shape tiny --steps start --work FOLDER --into FILE
+python -m benchmarks.stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model
 python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 {_FP8_COMMAND}
 {_RAW_COMMAND}
@@ -149,11 +151,10 @@ def _as_it_ships(h200: dict[str, Any], before: dict[str, Any], in_fp8: dict[str,
     """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
     exact, steady, load = h200["bf16"], h200["bf16"]["steady"], h200["workload"]
     about = filled(
-        f"Measured {h200['day']} on {h200['machine']}, at commit {h200['commit']}, vLLM {h200['vllm']}, torch "
-        f"{h200['torch']}, as the lock of the image has them: random weights in the true {load['shape'].upper()} "
-        f"shape, {exact['ready 0']['clips']} different clips of four seconds at 640 x 480, for each "
-        f"{round(exact['ready 0']['promptTokens']):,} tokens of prompt and {load['tokens']} of answer. A pass of "
-        f"{steady['clips']:,} asks about the same clips several "
+        f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
+        f"image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
+        f"different clips of four seconds at 640 x 480, for each {round(exact['ready 0']['promptTokens']):,} tokens "
+        f"of prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
         "times, with other system prompts.",
     )
     fp8 = in_fp8["fp8Cache"]
@@ -163,7 +164,7 @@ def _as_it_ships(h200: dict[str, Any], before: dict[str, Any], in_fp8: dict[str,
 |---|---|---|---|---|
 {_beside_raw(h200)}
 {_beside_raw(before)}
-| our worker, `fp8` and `fp8Cache` | {fp8["steady"]["perSecond"]:.2f} | {best(fp8):.2f} | \
+| our worker, `fp8` and `fp8Cache`, an earlier commit | {fp8["steady"]["perSecond"]:.2f} | {best(fp8):.2f} | \
 {_gpu(fp8["steady"])} |
 
 - Our rates are those of the whole worker, from the queue to the callback. All clips are sent at once: the GPU waits for
@@ -180,7 +181,7 @@ with vLLM's.
 
 def _beside_raw(found: dict[str, Any]) -> str:
     """Return the rows of a run in 16-bit: of our worker, and of raw vLLM on the host's other GPU."""
-    exact, rates = found["bf16"], _listed(_rates_of_raw(found), 2)
+    exact, rates = found["bf16"], _listed(rates_of_raw(found), 2)
     ours = f"{_steady(found, 'bf16'):.2f} | {best(exact):.2f} | {_gpu(exact['steady'])}"
     return f"""| our worker, 16-bit, commit {found["commit"]} | {ours} |
 | raw vLLM: `LLM.generate`, 16-bit, on that host's other GPU | {rates} | | | |"""
@@ -202,17 +203,20 @@ another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,0
 another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
 {_met(max(in_fp8) >= RATES["fp8"])} |
 | GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {_listed(middle, 1)} % in the middle 70 % of two \
-runs, {_listed(whole, 1)} % with the ends | {_met(min(middle) >= BUSY)} |
+runs, {_listed(whole, 1)} % with the ends | {_met(min(whole) >= BUSY)} |
 | faster than raw vLLM in the same run on the same host | {_listed(ratios, 3)} times the rate of its fastest pass of \
 1,000 clips, in one pass of ours, so that no difference can be told; with {queued["workload"]["clips"]}, on another \
 host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | {_met(min(ratios) > CHANCE)} |
 | 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
 {gpu:.2f} clips per second, {few / gpu:.2f}; without it {cpu:.2f} with 16, and 4 not measured | \
 {_met(few >= OF_ALL_CORES * gpu)} |
-| start to the first answer about a clip with kept caches at most {start_page.START_GOAL} of commit \
+| start with kept caches to the first answer about a clip, at most {start_page.START_GOAL} of commit \
 {start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
-| at least {OF_PROCESSES} times the clips of a process for each clip | {_of_processes(h200):.0f} times: two processes \
-took {_listed([one["process"] for one in h200["process"]], 1)} s, with what vLLM had compiled before | \
+| the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
+{_met(start_page.ratio_until_ready() <= start_page.START_GOAL)} |
+| at least {OF_PROCESSES} times the clips of a process for each clip | {_of_processes(h200):.0f} times: two \
+processes of raw vLLM took {_listed([one["process"] for one in h200["process"]], 1)} s, with what vLLM had compiled \
+before, packages in bytecode, and files in the page cache | \
 {_met(_of_processes(h200) >= OF_PROCESSES)} |"""
 
 
@@ -310,8 +314,12 @@ def _eight(found: dict[str, Any]) -> str:
         f"{exact['ready 0']['clips']}. {answers['sameAnswers']} of {answers['compared']} greedy answers are the same "
         f"with our patches and with vLLM's. With `fp8` and `fp8Cache`: {few['perSecond']:.2f} of {few['clips']}. "
         f"{in_fp8['agreement']['sameFirstToken']} of {in_fp8['agreement']['compared']} first tokens of greedy answers "
-        "are the same as in 16-bit: with random weights, many tokens are about as probable as the first, so this says "
-        "nothing of a trained model.",
+        "are the same as in 16-bit, where it is one and the same for all clips, with a log-probability of "
+        f"{min(answers['firstLogProbabilities']):.2f} to {max(answers['firstLogProbabilities']):.2f}. In FP8 other "
+        f"ones are first, with {min(in_fp8['answers']['firstLogProbabilities']):.2f} to "
+        f"{max(in_fp8['answers']['firstLogProbabilities']):.2f}. With random weights many tokens may be about as "
+        "probable as the first, but the [2B](#on-an-h100) has the same first tokens in FP8, so it is not known "
+        "whether FP8 harms the 8B more.",
     )
 
 
@@ -365,21 +373,24 @@ def _interruptions(newest: dict[str, Any]) -> str:
     counted = {name: newest[name]["steady"]["interruptions"] for name in ("bf16", "fp8Cache")}
     results = kept("preemptions")
     at_once = results.measured[1].raw
+    small, steps = ([sum(row.raw[name] for row in results.measured[of::2]) for of in (0, 1)] for name in _STEPS)
     about = filled(
         f"[`preemptions.py`](../benchmarks/reasoner/preemptions.py) runs the scheduler of vLLM {at_once['vllm']} "
         f"without a model, with room for {BLOCKS * BLOCK:,} tokens, which vLLM reported for the 2B in 16 bit on an "
         "H100. Where an answer grows and no room is left, vLLM interrupts what began last, and later computes again "
-        "what the cache has lost of its prompt and answer, and sometimes its clip. An answer that is interrupted costs "
-        "most (the limit in the table was 3% of the tokens until clips that come all at once were scheduled too). A "
-        "clip of which only the text before it was computed costs next to nothing: vLLM begins with that text "
-        "while the vision encoder is busy with others. Our server keeps "
-        f"{WATERMARK:.0%} of the room free when an answer begins, which it did not until commit 7a679f2b, and which "
-        "the older vLLM of the image for CUDA 12.8 cannot. A larger part would interrupt fewer answers, and leave room "
-        f"for fewer at once. On [an H100](#on-an-h100) with this part kept free vLLM counted {counted['bf16']} "
-        "interruptions in 1,000 clips that were all sent at once, and the scheduler alone "
-        f"{at_once['preemptions']}, of which {at_once['ofAnswers']} are of answers. With keys and values in FP8, which "
-        f"have twice the room, it counted {counted['fp8Cache']}, and on an H200, which has more memory, "
-        f"{stored(ON_H200)['bf16']['steady']['interruptions']} in 16 bit.",
+        "what the cache has lost of its prompt and answer, and sometimes its clip. An answer that is interrupted "
+        "costs most (the limit in the table was 3% of the tokens until clips that come all at once were scheduled "
+        "too). A clip of which only the text before it was computed costs next to nothing: vLLM begins with that "
+        f"text while the vision encoder is busy with others. Our server keeps {WATERMARK:.0%} of the room free when "
+        "an answer begins, which it did not until commit 7a679f2b, and which the older vLLM of the image for CUDA "
+        "12.8 cannot. A larger part would interrupt fewer answers, and leave room for fewer at once. On [an "
+        f"H100](#on-an-h100) with this part kept free vLLM counted {counted['bf16']} interruptions in 1,000 clips "
+        f"that were all sent at once, and the scheduler alone {at_once['preemptions']}, of which "
+        f"{at_once['ofAnswers']} are of answers. With keys and values in FP8, which have twice the room, it counted "
+        f"{counted['fp8Cache']}, and on an H200, which has more memory, "
+        f"{stored(ON_H200)['bf16']['steady']['interruptions']} in 16 bit. With this part kept free, "
+        f"{small[1]} of {steps[1]:,} steps in the table had new prompts and at most 512 tokens in all, without it "
+        f"{small[0]} of {steps[0]:,}: only for these would vLLM capture the CUDA graphs that our server does not.",
     )
     return f"{table(results)}\n\n{about}"
 
@@ -469,15 +480,24 @@ def _large(exact: dict[str, Any], found: dict[str, Any], h200: dict[str, Any]) -
 
 def _of_cores(found: dict[str, Any]) -> str:
     """Say what the cores do for a large clip that the GPU decodes, and how much four of them can do."""
-    one = found["bf16"]["1080p, 16 cores, GPU"]
-    seconds = {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
-    profile = found["profile"]
-    shares = ", ".join(f"{count / profile['samples']:.0%} {does}" for does, count in profile["of"].items())
+    many, four = (found["bf16"][f"1080p, {cores} cores, GPU"] for cores in (16, 4))
+    seconds = {name: cpu / many["clips"] for name, cpu in many["cpuSeconds"].items()}
+    busy = sum(four["cpuSeconds"].values()) / four["seconds"]
+    samples = found["profile"]
+    shares = {
+        "scale frames": samples[";_scaled"] - samples["decode_at_times"],
+        "open files": samples["open_video"],
+        "decode": samples["decode_at_times"],
+        "read the times of frames": samples["_packet_times"],
+        "write frames": samples["write_clip"],
+    }
+    listed = ", ".join(f"{count / samples['all']:.0%} {does}" for does, count in shares.items())
     return (
         f"In another such run ({found['day']}) all processes together took {sum(seconds.values()):.2f} s of CPU time "
-        f"for each clip, with 16 cores: the worker {seconds['worker']:.2f}, vLLM's server {seconds['server']:.2f} and "
-        f"its engine {seconds['engine']:.2f}. So four cores are busy with {4 / sum(seconds.values()):.1f} clips a "
-        f"second. Of the worker's samples in a profile on four cores, {shares}."
+        f"for each clip with 16 cores: the worker {seconds['worker']:.2f}, vLLM's server {seconds['server']:.2f} and "
+        f"its engine {seconds['engine']:.2f}. On four, {four['perSecond']:.2f} clips a second kept {busy:.1f} of them "
+        "busy on average, so the cores alone do not explain the rate. Of what the worker's threads did then, in a "
+        f"profile, {listed}."
     )
 
 
@@ -507,10 +527,11 @@ def best(found: dict[str, Any]) -> float:
 
 def rate_of_raw(found: dict[str, Any]) -> float:
     """Return the clips per second of `LLM.generate` in its fastest pass."""
-    return max(_rates_of_raw(found))
+    return max(rates_of_raw(found))
 
 
-def _rates_of_raw(found: dict[str, Any]) -> list[float]:
+def rates_of_raw(found: dict[str, Any]) -> list[float]:
+    """Return the clips per second of each pass of `LLM.generate`."""
     return [float(found["workload"]["clips"] / one["seconds"]) for one in found["raw"]["passes"]]
 
 

@@ -21,6 +21,7 @@ BLOCK = 16  # tokens
 _SEQUENCES, _STEP_TOKENS, _CONTEXT = 256, 16_384, 16_384
 _BEFORE_VIDEO, _AFTER_VIDEO = 44, 16  # tokens of the prompt; those before the video are the same in all
 _WORDS = 1_000
+_SMALL_STEP = 512  # tokens of the largest step with new prompts of which vLLM captures CUDA graphs by default
 _MOST_AGAIN = 0.8  # of the tokens that are computed again without a watermark
 
 
@@ -83,12 +84,14 @@ def schedule(clips: Clips, blocks: int, watermark: float) -> dict[str, Any]:
 
     `preemptions` counts interruptions, `ofAnswers` those of clips whose whole prompt was computed, and `encoded` the
     runs of the vision encoder. `promptTokens` counts the tokens that were computed in pieces of more than one, which
-    are those of prompts, and of interrupted answers once more. `running` is the mean number of answers in a step.
+    are those of prompts, and of interrupted answers once more. `running` is the mean number of answers in a step, and
+    `smallSteps` counts those with prompts that are small enough for CUDA graphs, which our server does not capture.
     """
     from vllm.v1.outputs import ModelRunnerOutput
 
     scheduler, waiting = _scheduler(blocks, watermark), _requests(clips)
-    found, steps = {"preemptions": 0, "ofAnswers": 0, "encoded": 0, "promptTokens": 0, "running": 0.0}, 0
+    counted = ("preemptions", "ofAnswers", "encoded", "promptTokens", "smallSteps", "running")
+    found, steps = dict.fromkeys(counted, 0), 0
     while waiting or scheduler.has_unfinished_requests():
         for request in waiting[: clips.arriving]:
             scheduler.add_request(request)
@@ -102,6 +105,7 @@ def schedule(clips: Clips, blocks: int, watermark: float) -> dict[str, Any]:
         found["ofAnswers"] += sum(computed[name] >= clips.prompt_tokens for name in interrupted)
         found["encoded"] += sum(map(len, step.scheduled_encoder_inputs.values()))
         found["promptTokens"] += sum(count for count in tokens.values() if count > 1)
+        found["smallSteps"] += max(tokens.values(), default=1) > 1 and sum(tokens.values()) <= _SMALL_STEP
         found["running"] += len(tokens)
         steps += 1
         answers = [[0] if one.num_computed_tokens >= one.num_tokens else [] for one in requests]

@@ -150,11 +150,9 @@ def _super(
 
 # They stand in the order of their size: an upload with only a prompt runs on the first reasoner that is enabled.
 #
-# `h100_seconds` of the 2B are a little more than two H100 took with the vLLM that ships, 0.068 and 0.073 (see
-# docs/benchmarks.md, also for the others). The 8B took 2.05 times as long as the 2B on H200. Of 256 clips sent at once,
-# an H200 answered 8.05 a second with the 8B, and two answered 4.81 with the 32B. With the gain of a second GPU, 2^0.8,
-# the 32B takes 2.9 times as long as the 8B. Nano took 62.2 s for 832x480 and 189 frames on the vLLM-Omni that ships.
-# What is an estimate says so.
+# `h100_seconds` of the 2B are a little more than three H100 took with the vLLM that ships, 0.068 to 0.073 (see
+# docs/benchmarks.md, also for the others). The 8B took 2.05 times as long as the 2B on H200. Nano took 62.2 s for
+# 832x480 and 189 frames on the vLLM-Omni that ships. What is an estimate says so.
 #
 # `modes` are those in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that
 # Super continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3
@@ -226,6 +224,9 @@ PIPELINES = (
         min_memory_gib=96,
         gpus_per_worker=4,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
+        # An estimate from two runs on H200, of 256 clips sent at once: the 8B answered 8.05 a second on one, the 32B
+        # 4.81 on two. Two GPUs are taken to be 2^0.8 times as fast, so it takes 8.05 / (4.81 / 2^0.8) = 2.9 times as
+        # long as the 8B.
         h100_seconds=0.44,
         fallback_instance_types=("p5.48xlarge",),
         context=REASONER_CONTEXT,

@@ -1,10 +1,12 @@
 """The results of a measurement tell which code was measured."""
 
+import py_compile
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from benchmarks import machine
 from benchmarks.machine import COMMIT, circumstances, commit
 
 
@@ -32,3 +34,16 @@ def test_the_commit_is_that_of_the_working_tree_and_marked_where_files_differ(
 def test_a_copy_without_history_is_told_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMIT, "712256b7")
     assert commit(tmp_path) == circumstances()["commit"] == "712256b7"
+
+
+def test_the_software_says_whether_its_packages_are_compiled_to_bytecode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "some_package.py"
+    module.write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(machine, "version", lambda _: "1.0")
+    monkeypatch.setenv("CUDA_HOME", "/none")
+    assert machine.software("some_package") == {"some_package": "1.0", "bytecode": False, "cudaHome": "/none"}
+    py_compile.compile(str(module))
+    assert machine.software("some_package")["bytecode"] is True

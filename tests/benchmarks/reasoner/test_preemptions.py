@@ -18,6 +18,14 @@ def test_answers_that_have_room_are_not_interrupted() -> None:
     assert (found["preemptions"], found["encoded"], found["promptTokens"]) == (0, CLIPS.number, PROMPTS)
 
 
+@pytest.mark.parametrize(("prompt_tokens", "any_small"), [(300, True), (2_598, False)])
+def test_only_steps_with_short_prompts_are_small_enough_for_the_graphs_that_are_not_captured(
+    prompt_tokens: int, any_small: bool
+) -> None:
+    clips = Clips(40, arriving=1, prompt_tokens=prompt_tokens, answer_tokens=100)
+    assert bool(schedule(clips, 40 * prompt_tokens // BLOCK + 400, WATERMARK)["smallSteps"]) == any_small
+
+
 def test_fewer_answers_are_interrupted_where_room_is_kept_free() -> None:
     blocks = AT_ONCE * CLIPS.prompt_tokens // BLOCK
     without, ours = (schedule(CLIPS, blocks, watermark) for watermark in (0.0, WATERMARK))

@@ -17,6 +17,7 @@ from cosmos_batch.engines.serving.server_plan import ServerPlan
 from cosmos_batch.engines.vllm.dialect import cache_variables
 
 MODEL = "cosmos"  # the model's name in requests
+# `-P` keeps the current folder out of the places where Python looks for modules, as it is with a script.
 _PROGRAM = [sys.executable, "-P", "-m", "cosmos_batch.engines.reasoner.vllm.server_program"]
 WATERMARK = 0.03
 """The share of the room for keys and values that is free when vLLM begins an answer, for the answers that grow.
@@ -36,8 +37,8 @@ _RENDERERS = 8
 # by another name.
 _COSMOS3_SINCE = (0, 23)
 # CUDA graphs are captured for steps in which all requests are in the middle of their answers. By default vLLM also
-# captures parts of steps with new prompts, of at most 512 tokens. A step with a clip has thousands, so these would
-# rarely be used, and capturing them takes four of six seconds.
+# captures parts of steps with new prompts, of at most 512 tokens in all, and takes two to four seconds longer. While
+# its scheduler, with our options, answered 1,000 clips, none was such a step (`benchmarks/reasoner/preemptions.py`).
 _COMPILATION: dict[str, object] = {"cudagraph_mode": "FULL_DECODE_ONLY"}
 # The vision encoder's layers are compiled like those of the language model; by default vLLM runs them as written. Not
 # with several GPUs: each encodes other clips, so the first one compiles alone while the others wait for its clip. By
@@ -161,8 +162,8 @@ def serve_environment(gpus: int, caches: Path | None, folder: Path) -> dict[str,
         "VLLM_USE_DEEP_GEMM": "0",  # our images do not have it
         # FlashInfer's sampler supports no seeds, which all our requests have, and takes longest of all to compile.
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
-        # Otherwise two processes, each of which imports PyTorch, compile kernels for packed weights while the engine
-        # starts. Our models have no such weights.
+        # Otherwise two processes, each of which imports PyTorch, compile helper programs of the kernels for packed
+        # weights while the engine starts. Our models have no such weights.
         "HUMMING_DISABLE_PARALLEL_BUILD": "1",
         # Folder of the sockets between its processes. The kernel limits their paths to 107 bytes, and a worker's
         # temporary folder is longer.

@@ -70,14 +70,15 @@ def _inspect_models_here() -> None:
 
 
 def _shorten_warm_up() -> None:
-    """Have vLLM load, while the engine loads, what the first clip would wait for, and nothing else.
+    """Have vLLM load transformers' processor and copy the tokenizer while its engine loads.
 
-    It is transformers' processor. vLLM prepares a dummy image and video of the context's length with it, in the same
-    thread, which takes 11 to 14 s on the host of an H100.
+    Otherwise the first clip waits for both. vLLM has a thread to warm up what prepares media, beside the engine's load.
+    By default that thread prepares a dummy image and video of the context's length, which takes 11 to 14 s on the host
+    of an H100.
     """
     try:
         from vllm.renderers.base import BaseRenderer
-    except ImportError:  # older releases have no renderers
+    except ImportError:  # releases before 0.19, which warm up nothing
         return
 
     def warm_up(renderer: Any, processor: Any, *_: Any, **__: Any) -> None:
@@ -88,8 +89,10 @@ def _shorten_warm_up() -> None:
 
 
 def _copy_tokenizer_later() -> None:
-    """Have vLLM begin with one copy of the tokenizer. It has one for each thread that prepares requests, makes all of
-    them before it starts the engine's process, and again wherever transformers copies its settings.
+    """Have vLLM begin with one copy of the tokenizer.
+
+    vLLM has one for each thread that prepares requests, and makes all of them before it starts the engine's process.
+    When transformers loads a processor it copies the tokenizer several times, each time with all of vLLM's copies.
     """
     with suppress(ImportError, AttributeError):  # in a release that has none, or has moved them
         from vllm.renderers import hf

@@ -3,8 +3,8 @@
     python -m cosmos_batch.engines.reasoner.vllm.server_program serve MODEL ...
 
 While a program imports, it makes hundreds of thousands of objects, and Python's collector looks at all of them again
-and again. They stay for as long as the program runs, so nothing is found. That takes a fifth of vLLM's imports. When
-they are done, they are left out of all later collections, also in the engine's process, which is forked from this one.
+and again. They stay for as long as the program runs, so it finds next to nothing. After the imports these objects are
+left out of all collections, also in the engine's process, which is forked from this one.
 """
 
 import gc

@@ -46,8 +46,10 @@ def test_a_server_on_gpus_is_started_with_these_options_and_variables(checkpoint
     assert options["--gpu-memory-utilization"] == "0.85"
     assert options["--tensor-parallel-size"] == "4" and options["--mm-encoder-tp-mode"] == "data"
     assert "--async-scheduling" in command
+    assert command[1] == "-P", "modules are not looked for in the current folder"
     variables = vllm_command.serve_environment(4, None, tmp_path)
     assert variables["VLLM_USE_DEEP_GEMM"] == "0" and variables["HF_HUB_OFFLINE"] == "1"
+    assert variables["HUMMING_DISABLE_PARALLEL_BUILD"] == "1", "or two processes compile beside the start"
     assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork", "or its core imports all of it anew"
 
 

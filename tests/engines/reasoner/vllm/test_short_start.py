@@ -31,7 +31,7 @@ print("collects again:", gc.isenabled())
 
 
 def printed_by(program: str, *arguments: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -46,10 +46,21 @@ def test_the_program_of_the_server_imports_without_collecting_garbage() -> None:
     ]
 
 
+def test_the_program_ends_with_the_status_of_vllm() -> None:
+    patched = """
+import sys
+from unittest import mock
+from cosmos_batch.engines.reasoner.vllm import server_program
+with mock.patch("vllm.entrypoints.cli.main.main", lambda: 3):
+    server_program.main()
+"""
+    assert subprocess.run([sys.executable, "-c", patched], capture_output=True, timeout=300).returncode == 3
+
+
 _COPIES = """
 import copy, sys, threading
 from types import SimpleNamespace
-from transformers import ProcessorMixin
+from transformers import PreTrainedTokenizerBase, ProcessorMixin
 from vllm.config import ModelConfig, VllmConfig
 from vllm.renderers.registry import renderer_from_config
 from vllm.tokenizers import hf as tokenizers
@@ -58,8 +69,7 @@ from cosmos_batch.engines.reasoner.vllm import plugin
 WORKERS = 4
 copies = []
 tokenizers.copy = SimpleNamespace(copy=copy.copy, deepcopy=lambda one: copies.append(1) or copy.deepcopy(one))
-plugin._copy_tokenizer_later()
-plugin._shorten_warm_up()
+plugin.register()
 config = VllmConfig(model_config=ModelConfig(
     sys.argv[1], dtype="float32", mm_processor_cache_gb=0, renderer_num_workers=WORKERS
 ))
@@ -80,24 +90,26 @@ print("another one for the first clip:", bool(loaded))
 
 copies.clear()
 inside, done = threading.Barrier(WORKERS + 1), []
-encode = type(renderer.tokenizer).__mro__[1].encode
+encode = PreTrainedTokenizerBase.encode
 def waiting(self, *arguments, **named):
-    inside.wait()
+    inside.wait(60)
     return encode(self, *arguments, **named)
-type(renderer.tokenizer).__mro__[1].encode = waiting
+PreTrainedTokenizerBase.encode = waiting
 threads = [threading.Thread(target=lambda: done.append(renderer.tokenizer.encode(text))) for _ in range(WORKERS + 1)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print("all threads at once make more:", len(copies))
+print("answers of all threads at once:", len(done))
+print("copies made for them:", len(copies))
 print("the same tokens:", all(one == before for one in done))
 """
 
 
 def test_copies_of_the_tokenizer_and_the_processor_are_made_in_the_warm_up(tmp_path: Path) -> None:
-    assert printed_by(_COPIES, str(build_random_checkpoint(tmp_path)))[-5:] == [
+    assert printed_by(_COPIES, str(build_random_checkpoint(tmp_path)))[-6:] == [
         "before it is asked to warm up: 1",
         "a processor is loaded: True",
         "another one for the first clip: False",
-        "all threads at once make more: 0",
+        "answers of all threads at once: 5",
+        "copies made for them: 0",
         "the same tokens: True",
     ]
