@@ -78,7 +78,7 @@ def _shorten_warm_up() -> None:
     """
     try:
         from vllm.renderers.base import BaseRenderer
-    except ImportError:  # releases before 0.19, which warm up nothing
+    except ImportError:  # a release without renderers; one whose renderers warm up in another way does not call ours
         return
 
     def warm_up(renderer: Any, processor: Any, *_: Any, **__: Any) -> None:
