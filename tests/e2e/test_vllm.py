@@ -69,7 +69,7 @@ def engine_cores(app: App, pipeline: str) -> list[int]:
     """
     ours = set(processes.marked(runtime.MARK, f"{app.cloud.cloud_id}:")) & set(processes.marked("PIPELINE", pipeline))
     commands = dict(titles())
-    serving = {process for process, command in commands.items() if "vllm\0serve\0" in command}
+    serving = {process for process, command in commands.items() if "server_program\0serve\0" in command}
     servers = {process for process in serving if parent(process) in ours - serving}
     return [
         process

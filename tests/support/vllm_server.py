@@ -128,7 +128,7 @@ def main() -> None:
         print(NOT_FREE.format(free=arguments.free, memory=arguments.memory), flush=True)
         sys.exit(1)
     if arguments.most >= 0:
-        print("Loading weights took 0.10 seconds", flush=True)
+        print("Loading weights took 0.01 seconds", flush=True)
     if arguments.sequences > arguments.most:
         print(CONTEXT if arguments.long else NO_CACHE, flush=True)
         sys.exit(1)
