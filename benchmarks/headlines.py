@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from benchmarks.generator import accelerations_page, modes_page
+from benchmarks.paragraphs import listed
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import kept, stored
 from benchmarks.runs import cost as runs_cost
@@ -43,9 +44,7 @@ def _reasoner() -> str:
     found = stored(reasoner_gpu_page.ON_H200)
     many, few = found["bf16"]["steady"]["perSecond"], reasoner_gpu_page.best(found["bf16"])
     queued = stored(reasoner_gpu_page.QUEUED_ON_H200)
-    raw, of_few = (
-        " and ".join(f"{rate:.1f}" for rate in reasoner_gpu_page.rates_of_raw(run)) for run in (found, queued)
-    )
+    raw, of_few = (listed(reasoner_gpu_page.rates_of_raw(run), 1) for run in (found, queued))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
         f"{found['vllm']} | {many:.1f} clips a second of 1,000 that are sent at once, {few:.1f} of 256, "

@@ -1,6 +1,7 @@
-"""Wrap the paragraphs of `docs/benchmarks.md`."""
+"""Wrap the paragraphs of `docs/benchmarks.md`, and list the numbers in them."""
 
 import textwrap
+from collections.abc import Iterable
 
 WIDTH = 118  # characters of a line
 
@@ -8,3 +9,8 @@ WIDTH = 118  # characters of a line
 def filled(text: str, subsequent_indent: str = "") -> str:
     """Return a paragraph in lines of at most `WIDTH` characters; words with hyphens stay whole."""
     return textwrap.fill(text, WIDTH, subsequent_indent=subsequent_indent, break_on_hyphens=False)
+
+
+def listed(values: Iterable[float], digits: int) -> str:
+    """Return numbers with so many digits behind the point, and "and" between them."""
+    return " and ".join(f"{value:.{digits}f}" for value in values)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.paragraphs import filled
+from benchmarks.paragraphs import filled, listed
 from benchmarks.results import FOLDER, stored
 
 RESULT = FOLDER / "generator-modes-nano.json"
@@ -208,7 +208,7 @@ def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
     """Introduce vLLM-Omni's table of two H200, with how much faster these are than the one of another run."""
     sizes = one["modes"]["plain"]["kinds"]["t2v"]
     split, sharded = (
-        " and ".join(f"{_generation(one, 'plain', size) / _generation(two, mode, size):.2f}" for size in sizes)
+        listed((_generation(one, "plain", size) / _generation(two, mode, size) for size in sizes), 2)
         for mode in ("tp2", "cfg2Hsdp")
     )
     return filled(

@@ -5,8 +5,8 @@ from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
-from benchmarks.paragraphs import filled
-from benchmarks.reasoner import gpu_decoding, start_page
+from benchmarks.paragraphs import filled, listed
+from benchmarks.reasoner import large_page, start_page
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
 from benchmarks.results import FOLDER, kept, stored, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
@@ -22,14 +22,8 @@ EIGHT = FOLDER / "reasoner-gpu-8b.json"
 TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
 FULL_GPU = FOLDER / "reasoner-full-gpu.json"
 PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
-LARGE = FOLDER / "reasoner-gpu-2b-h100.json"  # clips of 1920 x 1080, 16-bit
-LARGE_IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
-CORES = FOLDER / "reasoner-large-cores.json"  # what the cores do for such clips, on an H200
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
 OF_PROCESSES = 600  # goal: the rate of our worker relative to that of a process for each clip
-_DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
-_STEPS = ("smallSteps", "steps")
-_HALF = 50  # percent of a second
 _ALL = 1000  # jobs prepared at once, more than a worker has
 CHANCE = 1.02  # two single passes whose rates differ by less are counted as equal
 BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
@@ -60,7 +54,6 @@ def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
     h200, before, queued = (stored(path) for path in (ON_H200, BEFORE_ON_H200, QUEUED_ON_H200))
-    large, large_in_fp8 = (stored(path) for path in (LARGE, LARGE_IN_FP8))
     return f"""## The reasoner on a GPU
 
 {_as_it_ships(h200, before, queued)}
@@ -89,7 +82,7 @@ def text() -> str:
 
 ### On an H100
 
-{_on_h100(h200, h100, large)}
+{_on_h100(h200, h100, stored(large_page.EXACT))}
 
 {_on_h100_in_fp8(h100)}
 
@@ -99,9 +92,7 @@ def text() -> str:
 
 ### Clips of 1920 x 1080
 
-{_large(large, large_in_fp8, h200)}
-
-{_gpu_decoding(stored(gpu_decoding.RESULT))}
+{large_page.text(h200)}
 
 ### The 8B
 
@@ -181,7 +172,7 @@ with vLLM's.
 
 def _beside_raw(found: dict[str, Any]) -> str:
     """Return the rows of a run in 16-bit: of our worker, and of raw vLLM on the host's other GPU."""
-    exact, rates = found["bf16"], _listed(rates_of_raw(found), 2)
+    exact, rates = found["bf16"], listed(rates_of_raw(found), 2)
     ours = f"{_steady(found, 'bf16'):.2f} | {best(exact):.2f} | {_gpu(exact['steady'])}"
     return f"""| our worker, 16-bit, commit {found["commit"]} | {ours} |
 | raw vLLM: `LLM.generate`, 16-bit, on that host's other GPU | {rates} | | | |"""
@@ -193,7 +184,7 @@ def _goals(h100: dict[str, Any], newest: dict[str, Any], on_h200: list[dict[str,
     middle, whole = ([run["bf16"]["steady"][part]["busy"] for run in on_h200] for part in ("gpuSteady", "gpu"))
     ratios = [_steady(run, "bf16") / rate_of_raw(run) for run in on_h200]
     exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in _DECODERS)
+    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in large_page.DECODERS)
     return f"""| goal | measured | |
 |---|---|---|
 | at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and {exact[1]:.2f} on \
@@ -202,9 +193,9 @@ another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,0
 | at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} on \
 another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
 {_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {_listed(middle, 1)} % in the middle 70 % of two \
-runs, {_listed(whole, 1)} % with the ends | {_met(min(whole) >= BUSY)} |
-| faster than raw vLLM in the same run on the same host | {_listed(ratios, 3)} times the rate of its fastest pass of \
+| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {listed(middle, 1)} % in the middle 70 % of two \
+runs, {listed(whole, 1)} % with the ends | {_met(min(whole) >= BUSY)} |
+| faster than raw vLLM in the same run on the same host | {listed(ratios, 3)} times the rate of its fastest pass of \
 1,000 clips, in one pass of ours, so that no difference can be told; with {queued["workload"]["clips"]}, on another \
 host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | {_met(min(ratios) > CHANCE)} |
 | 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
@@ -215,13 +206,9 @@ host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | {_met(min(ratios)
 | the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
 {_met(start_page.ratio_until_ready() <= start_page.START_GOAL)} |
 | at least {OF_PROCESSES} times the clips of a process for each clip | {_of_processes(h200):.0f} times: two \
-processes of raw vLLM took {_listed([one["process"] for one in h200["process"]], 1)} s, with what vLLM had compiled \
+processes of raw vLLM took {listed([one["process"] for one in h200["process"]], 1)} s, with what vLLM had compiled \
 before, packages in bytecode, and files in the page cache | \
 {_met(_of_processes(h200) >= OF_PROCESSES)} |"""
-
-
-def _listed(values: list[float], digits: int) -> str:
-    return " and ".join(f"{value:.{digits}f}" for value in values)
 
 
 def _of_processes(found: dict[str, Any]) -> float:
@@ -361,19 +348,16 @@ def _pass_from(one: dict[str, Any] | None) -> str:
     """Return the seconds of a pass, and the first second in which the GPU was busy for more than half."""
     if one is None:
         return ""
-    return f"{one['seconds']:.1f} s; GPU busy from second {_busy_from(one) + 1}"
-
-
-def _busy_from(one: dict[str, Any]) -> int:
-    """Return after how many seconds of a pass the GPU was first busy for more than half of one."""
-    return next(second for second, busy in enumerate(one["gpuBusyBySecond"]) if (busy or 0) > _HALF)
+    return f"{one['seconds']:.1f} s; GPU busy from second {large_page.busy_from(one) + 1}"
 
 
 def _interruptions(newest: dict[str, Any]) -> str:
     counted = {name: newest[name]["steady"]["interruptions"] for name in ("bf16", "fp8Cache")}
     results = kept("preemptions")
     at_once = results.measured[1].raw
-    small, steps = ([sum(row.raw[name] for row in results.measured[of::2]) for of in (0, 1)] for name in _STEPS)
+    small, steps = (
+        [sum(row.raw[name] for row in results.measured[of::2]) for of in (0, 1)] for name in ("smallSteps", "steps")
+    )
     about = filled(
         f"[`preemptions.py`](../benchmarks/reasoner/preemptions.py) runs the scheduler of vLLM {at_once['vllm']} "
         f"without a model, with room for {BLOCKS * BLOCK:,} tokens, which vLLM reported for the 2B in 16 bit on an "
@@ -444,7 +428,7 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     """Return the rates of the newest run, and how busy the GPU was beside that of the run before."""
     exact, in_fp8 = (newest[name]["steady"] for name in ("bf16", "fp8Cache"))
     before, in_fp8_before = (h100[name]["steady"] for name in ("bf16", "fp8Cache"))
-    idle = _busy_from(exact)
+    idle = large_page.busy_from(exact)
     return filled(
         f"With {WATERMARK:.0%} of the room kept free, measured {newest['day']} on {newest['machine']}, while one to "
         f"three of the host's other GPUs ran benchmarks: {exact['perSecond']:.2f} clips per second in a steady state "
@@ -455,69 +439,6 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
         f"less is not known. In the first {idle} s after all clips were sent it was busy for less than half of each "
         "second, because [all jobs were prepared at once](#the-start-of-a-queue).",
     )
-
-
-def _large(exact: dict[str, Any], found: dict[str, Any], h200: dict[str, Any]) -> str:
-    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8, and of one on an H200."""
-    in_fp8, all_cores = found["fp8Cache"], exact["bf16"]["1080p, 16 cores, CPU"]
-    cpu, gpu, few = (in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in _DECODERS)
-    on_h200 = [h200["bf16"][f"1080p, {decoder}"] for decoder in _DECODERS]
-    many, four = (one["gpuSteady"]["busy"] for one in on_h200[1:])
-    return filled(
-        "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
-        f"are decoded on the CPU, by eight threads; on a host with an H100 ({exact['day']}) that took "
-        f"{all_cores['phases']['decode']:.1f} s for each, and limited the rate. `gpuDecode` leaves it to the GPU's "
-        f"decoder. With `fp8` and `fp8Cache`, in an earlier run ({found['day']}), a worker answered {cpu:.2f} of them "
-        f"per second without it and {gpu:.2f} with it on 16 cores, and {few:.2f} with it on four, which is "
-        f"{few / cpu:.2f} of what 16 cores do without. On an H200 in 16-bit ({h200['day']}, {on_h200[0]['clips']} "
-        f"clips) a worker answered {on_h200[0]['perSecond']:.2f} without it and {on_h200[1]['perSecond']:.2f} with it "
-        f"on 16 cores, and {on_h200[2]['perSecond']:.2f} with it on four. On four the first second of which the GPU "
-        f"was busy for more than half came {_busy_from(on_h200[2]) - _busy_from(on_h200[1])} s later than on 16, and "
-        f"the GPU was busy for {four:.0f} % of the "
-        f"middle 70 %, with 16 for {many:.0f} %. {_of_cores(stored(CORES))}",
-    )
-
-
-def _of_cores(found: dict[str, Any]) -> str:
-    """Say what the cores do for a large clip that the GPU decodes, and how much four of them can do."""
-    many, four = (found["bf16"][f"1080p, {cores} cores, GPU"] for cores in (16, 4))
-    seconds = {name: cpu / many["clips"] for name, cpu in many["cpuSeconds"].items()}
-    busy = sum(four["cpuSeconds"].values()) / four["seconds"]
-    samples = found["profile"]
-    shares = {
-        "scale frames": samples[";_scaled"] - samples["decode_at_times"],
-        "open files": samples["open_video"],
-        "decode": samples["decode_at_times"],
-        "read the times of frames": samples["_packet_times"],
-        "write frames": samples["write_clip"],
-    }
-    listed = ", ".join(f"{count / samples['all']:.0%} {does}" for does, count in shares.items())
-    return (
-        f"In another such run ({found['day']}) all processes together took {sum(seconds.values()):.2f} s of CPU time "
-        f"for each clip with 16 cores: the worker {seconds['worker']:.2f}, vLLM's server {seconds['server']:.2f} and "
-        f"its engine {seconds['engine']:.2f}. On four, {four['perSecond']:.2f} clips a second kept {busy:.1f} of them "
-        "busy on average, so the cores alone do not explain the rate. Of what the worker's threads did then, in a "
-        f"profile, {listed}."
-    )
-
-
-def _gpu_decoding(found: dict[str, Any]) -> str:
-    """Return how fast clips are sampled without a model, by both decoders."""
-    frames = found["frames"]
-    about = filled(
-        f"Measured {found['day']} on {found['machine']}: {found['clips']} of these clips, decoded and scaled without a "
-        "model, in eight threads, as a worker has with `gpuDecode`. Without it, one on four cores has two, which was "
-        "not measured. "
-        f"{found.get('note', '')} The frames of the GPU are the same to the last bit as those of the CPU in "
-        f"{frames['same']} of {frames['clips']} clips compared. Opening a clip and scaling its frames is left to the "
-        "cores.",
-    )
-    rows = [
-        f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
-        f"{one['cpuSecondsPerClip']:.2f} s |"
-        for one in found["rates"]
-    ]
-    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
 
 
 def best(found: dict[str, Any]) -> float:

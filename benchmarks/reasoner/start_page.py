@@ -3,7 +3,7 @@
 from statistics import fmean
 from typing import Any
 
-from benchmarks.paragraphs import filled
+from benchmarks.paragraphs import filled, listed
 from benchmarks.results import FOLDER, stored
 
 OLDER_COMMIT = "0f4e7e0"
@@ -57,7 +57,7 @@ def _until_ready(found: dict[str, Any]) -> float:
 
 
 def _two_starts(newer: dict[str, Any], older: dict[str, Any]) -> str:
-    now, before = (" and ".join(f"{seconds:.1f}" for seconds in _seconds(found)) for found in (newer, older))
+    now, before = (listed(_seconds(found), 1) for found in (newer, older))
     return filled(
         f"From the start of a process to the first answer about a clip, in 16-bit, measured {newer['day']} on "
         f"{newer['machine']}: commits {newer['commit']} and {older['commit']} beside each other on one host, each "
@@ -110,8 +110,7 @@ def _profile(found: dict[str, Any]) -> str:
 
 def _changes(newer: dict[str, Any], older: dict[str, Any], in_fp8: float) -> str:
     warm, warm_before = (
-        " and ".join(f"{start['phases'][f'{_ENGINE}warmup']:.1f}" for start in _with_caches(found))
-        for found in (newer, older)
+        listed((start["phases"][f"{_ENGINE}warmup"] for start in _with_caches(found)), 1) for found in (newer, older)
     )
     kept = filled(
         "- vLLM keeps how much memory was left for keys and values with what it compiles "

@@ -1,4 +1,4 @@
-"""What shortens the start of a real vLLM server, and the wait of the first clip, changes nothing else."""
+"""The installed vLLM imports without garbage collection, and prepares in its warm-up what the first clip needs."""
 
 import subprocess
 import sys
@@ -48,7 +48,6 @@ def test_the_program_of_the_server_imports_without_collecting_garbage() -> None:
 
 def test_the_program_ends_with_the_status_of_vllm() -> None:
     patched = """
-import sys
 from unittest import mock
 from cosmos_batch.engines.reasoner.vllm import server_program
 with mock.patch("vllm.entrypoints.cli.main.main", lambda: 3):
