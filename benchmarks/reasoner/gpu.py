@@ -53,6 +53,7 @@ _PLAIN = {"video": {"patches": False}}  # media_io_kwargs with which vLLM cuts t
 _TRUST = ["--trust-request-mm-kwargs"]  # without it, the server refuses media_io_kwargs of requests
 _MIDDLE = 0.7  # the share of a pass's time over which the GPU's use is averaged
 _COMPARED = 16  # clips whose answers are compared
+_CLIP = "<|video_pad|>"  # a token of a prompt that stands for a part of the clip
 _ON_GPU: LossyMode = "gpuDecode"
 _TRACE_SECONDS = 300  # writing a trace takes a minute
 _PRINTED = 500  # characters: greedy answers are long
@@ -115,9 +116,12 @@ class ReasonerSession:
     def keep_agreement(self) -> None:
         """Compare the answers with those of the exact session, if the same file has them."""
         exact = self._results.get(_EXACT, {})
-        greedy = [one.get("answers", {}).get("greedy") for one in (self._found, exact)]
-        if self._found is not exact and all(greedy):
-            self.keep("agreement", agreement(*greedy))
+        if self._found is exact:
+            return
+        for name, compare, of in (("agreement", agreement, "greedy"), ("prompts", prompt_difference, "question")):
+            pair = [one.get("answers", {}).get(of) for one in (self._found, exact)]
+            if all(pair):
+                self.keep(name, compare(*pair))
 
     async def _measure_large(self, engine: Any, aws: InstantAws, large: list[Path]) -> None:
         """Measure large clips with all cores, decoded by the CPU and, where there is one, by the GPU; then with few."""
@@ -197,9 +201,11 @@ def make_plain(body: dict[str, Any]) -> None:
 async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -> dict[str, Any]:
     """Return how many answers at temperature 0 are the same either way, and by how much log-probabilities differ.
 
-    `greedy` are the answers with ready patches, from which `agreement` of another session follows.
+    `greedy` are the answers with ready patches, from which `agreement` of another session follows. `question` are the
+    log-probabilities of the prompt's tokens after the clip, from which `prompt_difference` follows.
     """
     texts: dict[bool, list[Any]] = {}
+    questions: list[list[float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for plain in (False, True):
             texts[plain] = []
@@ -211,6 +217,8 @@ async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -
                 if plain:
                     make_plain(request.body)
                 asked = {"temperature": 0.0, "logprobs": True, "max_tokens": 32, "ignore_eos": True}
+                if not plain:
+                    asked["prompt_logprobs"] = 0  # of the prompt's own tokens alone
                 async with connection_to(engine) as connection:
                     body = {"model": MODEL, **request.body, **asked}
                     response = await connection.post("/v1/chat/completions", json=body)
@@ -218,7 +226,26 @@ async def compared(engine: Any, clips: list[Path], workload: ReasonerWorkload) -
                     return {"error": response.text}
                 tokens = response.json()["choices"][0]["logprobs"]["content"]
                 texts[plain].append([(token["token"], token["logprob"]) for token in tokens])
-    return {**agreement(texts[False], texts[True]), "greedy": texts[False]}
+                if not plain:
+                    questions.append(after_the_clip(response.json()["prompt_logprobs"]))
+    return {**agreement(texts[False], texts[True]), "greedy": texts[False], "question": questions}
+
+
+def after_the_clip(prompt: list[dict[str, Any] | None]) -> list[float]:
+    """Return the log-probabilities of a prompt's tokens after its clip, by vLLM's `prompt_logprobs`."""
+    tokens = [None if one is None else next(iter(one.values())) for one in prompt]
+    last = max(place for place, token in enumerate(tokens) if token and token["decoded_token"] == _CLIP)
+    return [token["logprob"] for token in tokens[last + 1 :] if token]
+
+
+def prompt_difference(questions: list[list[float]], others: list[list[float]]) -> dict[str, float]:
+    """Return by how much the log-probabilities of the same questions differ, in the mean and at most.
+
+    The mean is of magnitudes. Unlike answers, these are of the same tokens after the same text in any case.
+    """
+    pairs = [pair for one, other in zip(questions, others, strict=True) for pair in zip(one, other, strict=True)]
+    differences = [abs(one - other) for one, other in pairs]
+    return {"tokens": len(pairs), "mean": sum(differences) / len(differences), "largest": max(differences)}
 
 
 def agreement(answers: list[Any], others: list[Any]) -> dict[str, Any]:

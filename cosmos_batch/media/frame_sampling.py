@@ -131,7 +131,7 @@ def sample_frames(
     wanted = sample_times(cut, fps, min_frames, max_frames)
     check = with_time_limit(check)
     on_gpu = on_gpu and suits_gpu(info, wanted[0], wanted[-1])
-    pixels, damage = _decode_scaled(path, timeline, wanted, budget, check, on_gpu)
+    pixels, damage = _decode_scaled(path, info, wanted, budget, check, on_gpu)
     indices = [round(seconds * timeline.fps) for seconds in wanted]
     notes = tuple(note for note in (thinned, *damage) if note)
     return Clip(pixels, indices, timeline.fps, timeline.duration, len(timeline.times), notes)
@@ -202,7 +202,7 @@ class _ShortcutFailed(Exception):  # noqa: N818 - the file can still be decoded 
 
 
 def _decode_scaled(
-    path: Path, timeline: Timeline, wanted: list[float], budget: PixelBudget, check: Callable[[], None], on_gpu: bool
+    path: Path, info: VideoInfo, wanted: list[float], budget: PixelBudget, check: Callable[[], None], on_gpu: bool
 ) -> tuple[np.ndarray, list[str]]:
     """Return the wanted frames, scaled, and notes on what was not decoded.
 
@@ -213,22 +213,25 @@ def _decode_scaled(
         ways.insert(0, Shortcuts(seeks=True, unreferenced=True, on_gpu=True))
     for shortcuts in ways:
         with suppress(_ShortcutFailed):
-            return _decode_once(path, timeline, wanted, budget, check, shortcuts)
-    return _decode_once(path, timeline, wanted, budget, check, Shortcuts())
+            return _decode_once(path, info, wanted, budget, check, shortcuts)
+    return _decode_once(path, info, wanted, budget, check, Shortcuts())
 
 
 def _decode_once(
     path: Path,
-    timeline: Timeline,
+    info: VideoInfo,
     wanted: list[float],
     budget: PixelBudget,
     check: Callable[[], None],
     shortcuts: Shortcuts,
 ) -> tuple[np.ndarray, list[str]]:
-    parts = DecodedParts()
+    parts, timeline = DecodedParts(), info.timeline
+    accelerator = gpu_decoder() if shortcuts.on_gpu else None
+    # The probe's depth may be wrong. The only way that does not notice a wrong order of frames finds it out again.
+    depth = None if shortcuts == Shortcuts() else info.reorder_depth
     with ExitStack() as stack:
         try:
-            container, stream = stack.enter_context(open_video(path, gpu_decoder() if shortcuts.on_gpu else None))
+            container, stream = stack.enter_context(open_video(path, accelerator, depth))
         except (Failure, RuntimeError) as error:
             if not shortcuts.on_gpu:
                 raise

@@ -32,13 +32,15 @@ class ImageInfo:
 @dataclass(frozen=True)
 class VideoInfo:
     """A video: width and height in pixels as stored, FFmpeg's names of its codec and of how its pixels are stored (None
-    where FFmpeg does not know), and the times of its frames.
+    where FFmpeg does not know), by how many frames the order of decoding differs from that of presentation, and the
+    times of its frames.
     """
 
     width: int
     height: int
     codec: str
     pixel_format: str | None
+    reorder_depth: int
     timeline: Timeline
 
 
@@ -127,7 +129,7 @@ def _probe_video(path: Path) -> VideoInfo:
         context = stream.codec_context
         _check_video_size(context.width, context.height)
         timeline = read_timeline(container, stream)
-        return VideoInfo(context.width, context.height, context.name, context.pix_fmt, timeline)
+        return VideoInfo(context.width, context.height, context.name, context.pix_fmt, context.reorder_depth, timeline)
 
 
 def _check_video_size(width: int, height: int) -> None:

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,51 @@ def counting(decoded: list[int]) -> Callable[..., Iterator[Any]]:
             yield frame
 
     return counted
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"), [("pyramid.mp4", "libx264"), ("pyramid.mkv", "libx264"), ("h265.mp4", "libx265")]
+)
+def test_sampling_opens_a_probed_video_without_decoding_it_once_more_to_know_its_order(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    path = media_files.video(tmp_path / name, width=64, height=32, paint=moving, codec=codec, codec_options={"bf": "3"})
+    info = probe(path)
+    assert isinstance(info, VideoInfo) and info.reorder_depth > 0
+    opened = []
+    for depth in (None, info.reorder_depth):
+        with decoding.open_video(path, reorder_depth=depth) as (container, stream):
+            known = stream.codec_context.pix_fmt  # of H.264, FFmpeg knows it once it has decoded a frame
+            opened.append((known, [frame.to_ndarray() for frame in decoding.decode(container, stream, lambda: None)]))
+    assert [known for known, _ in opened] == ["yuv420p", None if codec == "libx264" else "yuv420p"]
+    assert np.array_equal(opened[0][1], opened[1][1])
+    right = sample(path, 10)
+    wrong = sample_frames(path, replace(info, reorder_depth=0), 10, LARGE, max_frames=768)
+    assert np.array_equal(right.frames, wrong.frames), "a wrong depth changes nothing"
+
+
+def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = media_files.video(tmp_path / "clip.mp4")
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    depths: list[int | None] = []
+
+    def open_video(path: Path, hwaccel: object, depth: int | None) -> Any:
+        depths.append(depth)
+        return decoding.open_video(path, None, depth)
+
+    def decode_at_times(*arguments: Any) -> Any:
+        if frame_sampling.Shortcuts() not in arguments:
+            raise frame_sampling._ShortcutFailed
+        return whole(*arguments)
+
+    whole = frame_sampling.decode_at_times
+    monkeypatch.setattr(frame_sampling, "open_video", open_video)
+    monkeypatch.setattr(frame_sampling, "decode_at_times", decode_at_times)
+    assert len(sample(path, 2).frames) == 8
+    assert depths == [info.reorder_depth, info.reorder_depth, None]
 
 
 def test_h265_is_decoded_whole_because_its_frames_of_other_layers_may_refer_to_any(

@@ -145,7 +145,7 @@ def test_the_gpu_decodes_large_videos_of_eight_bits(
     times = np.arange(400) / 30
     timeline = Timeline(times, keys=np.zeros(1), start=0.0, duration=400 / 30)
     for codec in ("h264", "hevc", "mpeg4"):
-        info = VideoInfo(width, height, codec, pixel_format, timeline)
+        info = VideoInfo(width, height, codec, pixel_format, 2, timeline)
         part = (float(times[50]), float(times[49 + frames]))
         assert gpu_decoding.suits_gpu(info, *part) == (suits and codec != "mpeg4")
 
