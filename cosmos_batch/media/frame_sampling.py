@@ -13,13 +13,13 @@ from pathlib import Path
 import av
 import numpy as np
 from av.container import InputContainer
-from av.video.reformatter import Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoded_parts import DecodedParts
 from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.frame_scaling import FrameScaler
 from cosmos_batch.media.gpu_decoding import gpu_decoder, suits_gpu
 from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.probing import VideoInfo
@@ -310,9 +310,9 @@ def _scaled(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) ->
     Phones store portrait video on its side, with a display matrix. Size and rotation are those of the first frame for
     all frames, because a stream may change both.
     """
-    scaler = VideoReformatter()
     first = next(frames)
     width, height = fit(first.width, first.height, count, budget)
+    scaler = FrameScaler(width, height)
     turns = first.rotation // _QUARTER_TURN
     upright = (width, height) if turns % 2 else (height, width)
     # Each frame is copied to its place at once, so that no second copy of all of them is in memory.
@@ -320,16 +320,8 @@ def _scaled(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) ->
     for place, frame in zip(pixels, chain([first], frames), strict=True):
         if not _scales_alike(frame, width, height):
             raise _ShortcutFailed
-        scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-        place[:] = np.rot90(_rows(scaled), turns)
+        place[:] = np.rot90(scaler.pixels(frame), turns)
     return pixels
-
-
-def _rows(frame: av.VideoFrame) -> np.ndarray:
-    """Return the pixels [H, W, 3] of a frame in `rgb24`, in the frame's own memory."""
-    [plane] = frame.planes
-    lines = np.frombuffer(memoryview(plane), np.uint8).reshape(frame.height, plane.line_size)
-    return np.reshape(lines[:, : 3 * frame.width], (frame.height, frame.width, 3))
 
 
 def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:

@@ -8,7 +8,6 @@ import av
 import numpy as np
 import pytest
 from av.codec.hwaccel import HWAccel
-from av.video.reformatter import Interpolation, VideoReformatter
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import (
@@ -21,6 +20,7 @@ from cosmos_batch.media import (
     probe,
     sample_frames,
 )
+from cosmos_batch.media.frame_scaling import FrameScaler
 from cosmos_batch.media.timeline import Timeline
 from tests.support import media_files
 
@@ -160,12 +160,7 @@ def test_frames_in_the_gpus_layout_have_the_same_pixels_unless_they_keep_their_s
     values = planar.to_ndarray()
     colors = values[180:].reshape(2, 90, 160).transpose(1, 2, 0).reshape(90, 320)
     interleaved = av.VideoFrame.from_ndarray(np.concatenate([values[:180], colors]), format="nv12")
-    first, second = (
-        VideoReformatter()
-        .reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-        .to_ndarray()
-        for frame in (planar, interleaved)
-    )
+    first, second = (FrameScaler(width, height).pixels(frame) for frame in (planar, interleaved))
     assert np.array_equal(first, second) == same
     from_gpu = cast("Any", SimpleNamespace(sw_format=SimpleNamespace(name="nv12"), width=320, height=180))
     assert frame_sampling._scales_alike(from_gpu, width, height) == same
