@@ -14,11 +14,12 @@ from av.video.stream import VideoStream
 from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.media.animations import as_matroska
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.signatures import ANIMATED_WEBP, MATROSKA, Source, identify_file
+from cosmos_batch.media.signatures import ANIMATED_WEBP, ISO_MEDIA, MATROSKA, Source, identify_file
 
 DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
 DECODER_THREADS = 4  # for each video; a worker decodes many at once
 Packet: TypeAlias = "av.Packet[VideoStream]"
+_DESCRIBED = (ISO_MEDIA, MATROSKA)  # whose headers have the video's size, and the times of all frames beside them
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
@@ -38,7 +39,8 @@ def open_video(
         The device that decodes; None for the CPU.
     reorder_depth
         By how many frames the order of decoding differs from that of presentation, if that is known. FFmpeg otherwise
-        decodes frames to find it out, at least one, which takes a core 41 ms for H.264 of 1920 x 1080.
+        decodes frames to find it out, at least one, which takes a core 41 ms or more for H.264 of 1920 x 1080. Only
+        believed of files whose headers describe the video.
 
     Raises
     ------
@@ -46,10 +48,11 @@ def open_video(
         InvalidInput where the container is damaged, holds no video, or holds one that cannot be decoded.
     """
     options = {"protocol_whitelist": "file", "max_pixels": str(VIDEO_PIXEL_LIMIT)}
-    if reorder_depth is not None:
-        options["skip_frame"] = "all"  # of the decoder that FFmpeg has while it opens a file, not of the stream's
     file_format = identify_file(media)
     source: str | BinaryIO = f"file:{media}" if isinstance(media, Path) else media
+    depth = reorder_depth if file_format in _DESCRIBED else None
+    if depth is not None:
+        options["skip_frame"] = "all"  # of the decoder that FFmpeg has while it opens a file, not of the stream's
     if file_format == ANIMATED_WEBP:
         file_format, source = MATROSKA, as_matroska(media)
     try:
@@ -62,8 +65,8 @@ def open_video(
         ) from error
     with container:
         stream = _video_stream(container, DECODER_THREADS if hwaccel is None else 1)
-        if reorder_depth is not None:
-            stream.codec_context.reorder_depth = reorder_depth
+        if depth is not None:
+            stream.codec_context.reorder_depth = depth
         yield container, stream
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import av
 import numpy as np
 from av.container import InputContainer
+from av.video.reformatter import ColorRange
 from av.video.stream import VideoStream
 
 from cosmos_batch.contract.error import Failure
@@ -227,8 +228,8 @@ def _decode_once(
 ) -> tuple[np.ndarray, list[str]]:
     parts, timeline = DecodedParts(), info.timeline
     accelerator = gpu_decoder() if shortcuts.on_gpu else None
-    # The probe's depth may be wrong. The only way that does not notice a wrong order of frames finds it out again.
-    depth = None if shortcuts == Shortcuts() else info.reorder_depth
+    # The depth is wrong if the file's times are. The only way that would not notice a wrong order of frames finds out.
+    depth = None if shortcuts == Shortcuts() else timeline.reorder_depth
     with ExitStack() as stack:
         try:
             container, stream = stack.enter_context(open_video(path, accelerator, depth))
@@ -328,8 +329,9 @@ def _scales_alike(frame: av.VideoFrame, width: int, height: int) -> bool:
     """Return whether a frame has the same pixels as one that the CPU decoded when it is scaled to this size.
 
     One in the GPU's memory has not at its own size, because FFmpeg then rounds the colors of `nv12` otherwise than
-    those of `yuv420p`.
+    those of `yuv420p`. Nor if its values have the full range, or more than 8 bits.
     """
     if frame.sw_format is None:  # the CPU decoded it
         return True
-    return frame.sw_format.name == "nv12" and (width, height) != (frame.width, frame.height)
+    eight_bits, full_range = frame.sw_format.name == "nv12", frame.color_range == ColorRange.JPEG
+    return eight_bits and not full_range and (width, height) != (frame.width, frame.height)

@@ -48,7 +48,9 @@ def gpu_decoder() -> HWAccel:
 def suits_gpu(info: VideoInfo, first: float, last: float) -> bool:
     """Return whether the GPU can decode a video, and decodes the part from one of its frames to another sooner than the
     CPU. `first` and `last` are the times of these frames, in seconds from the video's first frame.
+
+    Where the format of the pixels is not known before a frame is decoded, the GPU may turn out not to suit.
     """
     begin, end = np.searchsorted(info.timeline.times, [first, last])
-    decodes = info.codec in CODECS and info.pixel_format == PIXEL_FORMAT
+    decodes = info.codec in CODECS and info.pixel_format in (PIXEL_FORMAT, None)
     return decodes and int(end - begin + 1) * info.width * info.height >= LEAST_PIXELS

@@ -32,15 +32,13 @@ class ImageInfo:
 @dataclass(frozen=True)
 class VideoInfo:
     """A video: width and height in pixels as stored, FFmpeg's names of its codec and of how its pixels are stored (None
-    where FFmpeg does not know), by how many frames the order of decoding differs from that of presentation, and the
-    times of its frames.
+    where only a decoded frame would say it), and the times of its frames.
     """
 
     width: int
     height: int
     codec: str
     pixel_format: str | None
-    reorder_depth: int
     timeline: Timeline
 
 
@@ -125,11 +123,11 @@ def _check_still(image: Image.Image) -> None:
 
 
 def _probe_video(path: Path) -> VideoInfo:
-    with open_video(path) as (container, stream):
+    with open_video(path, reorder_depth=0) as (container, stream):  # any number: no frame is decoded here
         context = stream.codec_context
         _check_video_size(context.width, context.height)
         timeline = read_timeline(container, stream)
-        return VideoInfo(context.width, context.height, context.name, context.pix_fmt, context.reorder_depth, timeline)
+        return VideoInfo(context.width, context.height, context.name, context.pix_fmt, timeline)
 
 
 def _check_video_size(width: int, height: int) -> None:

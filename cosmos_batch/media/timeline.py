@@ -42,12 +42,16 @@ class Timeline:
         Presentation time of the first frame in the container's clock, in seconds.
     duration
         Seconds from the first frame to the end of the last.
+    reorder_depth
+        By how many frames the order of decoding differs from that of presentation: how many have been decoded when the
+        first one can be presented, without that one.
     """
 
     times: np.ndarray
     keys: np.ndarray
     start: float
     duration: float
+    reorder_depth: int = 0
 
     @property
     def fps(self) -> float:
@@ -99,7 +103,17 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
     shown = np.sort(np.array(times))
     start, duration = float(shown[0]), float(shown[-1] - shown[0]) + _frame_seconds(stream, shown)
     _check_duration(duration)
-    return Timeline(shown - start, np.sort(np.array(keys)) - start, start, duration)
+    return Timeline(shown - start, np.sort(np.array(keys)) - start, start, duration, _reorder_depth(np.array(times)))
+
+
+def _reorder_depth(times: np.ndarray) -> int:
+    """Return by how many frames the order of decoding, in which `times` are, differs from that of presentation.
+
+    It is the most places by which a frame is decoded later than it is presented.
+    """
+    places = np.empty(len(times), int)
+    places[np.argsort(times, kind="stable")] = np.arange(len(times))
+    return int((np.arange(len(times)) - places).max())
 
 
 def _packet_times(container: InputContainer, stream: VideoStream) -> tuple[list[float], list[float], float]:

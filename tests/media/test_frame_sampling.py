@@ -211,24 +211,34 @@ def counting(decoded: list[int]) -> Callable[..., Iterator[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [("pyramid.mp4", "libx264"), ("pyramid.mkv", "libx264"), ("h265.mp4", "libx265")]
+    ("name", "codec", "depth"),
+    [("pyramid.mp4", "libx264", 2), ("pyramid.mkv", "libx264", 2), ("h265.mp4", "libx265", 2)],
 )
-def test_sampling_opens_a_probed_video_without_decoding_it_once_more_to_know_its_order(
-    tmp_path: Path, name: str, codec: str
+def test_a_video_is_probed_and_opened_without_decoding_it_to_know_its_order(
+    tmp_path: Path, name: str, codec: str, depth: int
 ) -> None:
-    path = media_files.video(tmp_path / name, width=64, height=32, paint=moving, codec=codec, codec_options={"bf": "3"})
+    settings = {f"{codec.removeprefix('lib')}-params": "bframes=3:b-adapt=0:log-level=none"}
+    path = media_files.video(tmp_path / name, width=64, height=32, paint=moving, codec=codec, codec_options=settings)
     info = probe(path)
-    assert isinstance(info, VideoInfo) and info.reorder_depth > 0
+    assert isinstance(info, VideoInfo) and info.timeline.reorder_depth == depth
     opened = []
-    for depth in (None, info.reorder_depth):
-        with decoding.open_video(path, reorder_depth=depth) as (container, stream):
-            known = stream.codec_context.pix_fmt  # of H.264, FFmpeg knows it once it has decoded a frame
-            opened.append((known, [frame.to_ndarray() for frame in decoding.decode(container, stream, lambda: None)]))
-    assert [known for known, _ in opened] == ["yuv420p", None if codec == "libx264" else "yuv420p"]
+    for known in (None, depth):
+        with decoding.open_video(path, reorder_depth=known) as (container, stream):
+            assert stream.codec_context.reorder_depth == depth
+            layout = stream.codec_context.pix_fmt  # of H.264, FFmpeg knows it once it has decoded a frame
+            opened.append((layout, [frame.to_ndarray() for frame in decoding.decode(container, stream, lambda: None)]))
+    assert [layout for layout, _ in opened] == ["yuv420p", None if codec == "libx264" else "yuv420p"]
+    assert info.pixel_format == opened[1][0]
     assert np.array_equal(opened[0][1], opened[1][1])
-    right = sample(path, 10)
-    wrong = sample_frames(path, replace(info, reorder_depth=0), 10, LARGE, max_frames=768)
-    assert np.array_equal(right.frames, wrong.frames), "a wrong depth changes nothing"
+
+
+def test_a_wrong_order_of_frames_changes_no_frame(tmp_path: Path) -> None:
+    path = media_files.video(tmp_path / "clip.mp4", paint=moving, width=64, height=32, codec_options={"bf": "3"})
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    for depth in (0, 16):
+        wrong = replace(info, timeline=replace(info.timeline, reorder_depth=depth))
+        assert np.array_equal(sample_frames(path, wrong, 10, LARGE, max_frames=768).frames, sample(path, 10).frames)
 
 
 def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
@@ -252,7 +262,7 @@ def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
     monkeypatch.setattr(frame_sampling, "open_video", open_video)
     monkeypatch.setattr(frame_sampling, "decode_at_times", decode_at_times)
     assert len(sample(path, 2).frames) == 8
-    assert depths == [info.reorder_depth, info.reorder_depth, None]
+    assert depths == [info.timeline.reorder_depth, info.timeline.reorder_depth, None]
 
 
 def test_h265_is_decoded_whole_because_its_frames_of_other_layers_may_refer_to_any(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import av
 import numpy as np
@@ -137,15 +137,16 @@ def test_a_decoder_on_the_gpu_has_one_thread(tmp_path: Path) -> None:
         (640, 480, 120, "yuv420p", False),  # a CPU has decoded it before the GPU's decoder has started
         (1920, 1080, 300, "yuv420p10le", False),  # the GPU gives more bits of it than `nv12` has
         (1920, 1080, 300, "yuvj420p", False),  # `nv12` does not say that its values have the full range
+        (1920, 1080, 300, None, True),  # only its first frame will tell
     ],
 )
 def test_the_gpu_decodes_large_videos_of_eight_bits(
-    width: int, height: int, frames: int, pixel_format: str, suits: bool
+    width: int, height: int, frames: int, pixel_format: str | None, suits: bool
 ) -> None:
     times = np.arange(400) / 30
     timeline = Timeline(times, keys=np.zeros(1), start=0.0, duration=400 / 30)
     for codec in ("h264", "hevc", "mpeg4"):
-        info = VideoInfo(width, height, codec, pixel_format, 2, timeline)
+        info = VideoInfo(width, height, codec, pixel_format, timeline)
         part = (float(times[50]), float(times[49 + frames]))
         assert gpu_decoding.suits_gpu(info, *part) == (suits and codec != "mpeg4")
 
@@ -162,5 +163,16 @@ def test_frames_in_the_gpus_layout_have_the_same_pixels_unless_they_keep_their_s
     interleaved = av.VideoFrame.from_ndarray(np.concatenate([values[:180], colors]), format="nv12")
     first, second = (FrameScaler(width, height).pixels(frame) for frame in (planar, interleaved))
     assert np.array_equal(first, second) == same
-    from_gpu = cast("Any", SimpleNamespace(sw_format=SimpleNamespace(name="nv12"), width=320, height=180))
-    assert frame_sampling._scales_alike(from_gpu, width, height) == same
+    assert frame_sampling._scales_alike(from_gpu("nv12"), width, height) == same
+
+
+@pytest.mark.parametrize(("layout", "color_range"), [("p010le", 1), ("nv12", 2), ("yuv444p", 1)])
+def test_frames_whose_first_one_shows_that_the_gpu_does_not_suit_are_left_to_the_cpu(
+    layout: str, color_range: int
+) -> None:
+    assert not frame_sampling._scales_alike(from_gpu(layout, color_range), 160, 96)
+
+
+def from_gpu(layout: str, color_range: int = 1) -> Any:
+    """Return a stand-in for a frame of 320 x 180 in a GPU's memory; FFmpeg's `color_range` of 2 is the full one."""
+    return SimpleNamespace(sw_format=SimpleNamespace(name=layout), width=320, height=180, color_range=color_range)
