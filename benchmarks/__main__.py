@@ -12,14 +12,14 @@ from benchmarks.app import deployment, imports, latency, throughput
 from benchmarks.console import chromium as console
 from benchmarks.generator import encoding
 from benchmarks.measurement import told
-from benchmarks.reasoner import comparison, decoding
+from benchmarks.reasoner import comparison, decoding, scaling
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import preemptions as reasoner_preemptions
 from benchmarks.results import measured
 
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
-    "decoding": decoding.measure,
+    "decoding": lambda: [*decoding.measure(), *scaling.measure()],
     "encoding": encoding.measure,
     "deployment": deployment.measure,
     "console": console.measure,

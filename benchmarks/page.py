@@ -37,7 +37,12 @@ their first call, which adds about a quarter of a second to that call.
 second, as the reasoner's engines do. H.264 says of each frame whether another one refers to it; frames to which none
 does, and which are not sampled, are not decoded. The sampled frames are the same to the last bit. How many such frames
 a video has depends on its encoder and on what moves in it: with `medium`, x264 makes hardly any of this scene, and a
-video without B-frames has none.
+video without B-frames has none. The times of frames are read from a file's headers and packets; FFmpeg otherwise
+decodes H.264 until it knows the format of its pixels.
+
+[`scaling.py`](../benchmarks/reasoner/scaling.py) scales frames of the same clip by the code of the engines and in
+FFmpeg's one step ([decision 056](decisions/056-frames-are-scaled-by-way-of-4-2-2.md)). The clip has a sensor's grain,
+which is hard to scale.
 
 ## Writing a generated video
 

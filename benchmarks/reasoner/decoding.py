@@ -1,4 +1,4 @@
-"""Benchmark of sampling a camera's clip: with and without the frames that no other frame refers to.
+"""Benchmark of sampling a camera's clip: with and without the frames that no other frame refers to. And of probing it.
 
 CPU seconds of all threads, which other programs on the machine change little.
 """
@@ -13,17 +13,20 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from benchmarks.reasoner.large_clips import PRESETS, make_large_clips
-from cosmos_batch.media import PixelBudget, VideoInfo, frame_sampling, probe, sample_frames
+from cosmos_batch.media import PixelBudget, VideoInfo, decoding, frame_sampling, probe, sample_frames
+from cosmos_batch.media.signatures import Format
 
 RUNS = 5
+PROBING = 0.5  # limit: the time of probing relative to that with a frame decoded
 FPS = 4
 BUDGET = PixelBudget(40 * 768 * 768, 768 * 768, 32)
 
 
 def measure() -> list[Measurement]:
-    """Sample a clip of each preset of x264 with both ways in turn, after one pass that counts for neither."""
+    """Sample a clip of each preset of x264 both ways in turn, after one pass that counts for neither, and probe one."""
     with tempfile.TemporaryDirectory() as folder:
-        return [_of(preset, make_large_clips(Path(folder) / preset, 1, preset)[0]) for preset in PRESETS]
+        clips = {preset: make_large_clips(Path(folder) / preset, 1, preset)[0] for preset in PRESETS}
+        return [*(_of(preset, clip) for preset, clip in clips.items()), _of_probing(clips[PRESETS[0]])]
 
 
 def _of(preset: str, clip: Path) -> Measurement:
@@ -42,6 +45,26 @@ def _of(preset: str, clip: Path) -> Measurement:
         met=True,
         raw={"left_out_seconds": short, "whole_seconds": long, "kilobytes": clip.stat().st_size // 1000},
     )
+
+
+def _of_probing(clip: Path) -> Measurement:
+    passes = [(_probing_milliseconds(clip, decoding._DESCRIBED), _probing_milliseconds(clip, ())) for _ in range(RUNS)]
+    short, long = (statistics.median(way) for way in zip(*passes, strict=True))
+    return Measurement(
+        name=f"1920 x 1080, H.264 with x264's preset `{PRESETS[0]}`: the times of its 300 frames read",
+        value=f"{short:.1f} ms of CPU, {long:.1f} ms where FFmpeg decodes to open it",
+        limit=f"at most {PROBING:g} of that",
+        met=short <= PROBING * long,
+        raw={"milliseconds": passes},
+    )
+
+
+def _probing_milliseconds(clip: Path, described: tuple[Format, ...]) -> float:
+    """Return the CPU time of probing, with these formats opened without decoding."""
+    with patch.object(decoding, "_DESCRIBED", described):
+        began = time.process_time()
+        probe(clip)
+        return (time.process_time() - began) * 1000
 
 
 def _cpu_seconds(clip: Path, codec: str) -> tuple[float, np.ndarray]:

@@ -2,8 +2,9 @@
 
     python -m benchmarks.reasoner.gpu_decoding --work FOLDER [--clips 24] [--into FILE]
 
-It compares the frames of both decoders, then samples all clips with each of them, with all cores and with four, in
-eight threads each time. It needs a GPU with a decoder for video. Results are written at the end.
+It compares the frames of both decoders, and times the parts of preparing a clip in one thread. Then it samples all
+clips with each decoder, with all cores and with four, in eight threads each time. It needs a GPU with a decoder for
+video. Results are written at the end.
 """
 
 import argparse
@@ -11,17 +12,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import circumstances
 from benchmarks.reasoner.decoding import BUDGET, FPS
 from benchmarks.reasoner.large_clips import make_large_clips
+from benchmarks.reasoner.scaling import first_frames, in_one_step
 from benchmarks.results import FOLDER
 from cosmos_batch.media import Clip, VideoInfo, probe, sample_frames
+from cosmos_batch.media.clip_files import SUFFIX, write_clip
+from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.frame_sampling import DECODED_BY_GPU
+from cosmos_batch.media.frame_scaling import FrameScaler
 from cosmos_batch.media.gpu_decoding import AT_ONCE, device_of_this_process
 
 RESULT = FOLDER / "gpu-sampling.json"
@@ -46,7 +54,7 @@ def main() -> None:
         raise SystemExit("FFmpeg cannot decode video on a GPU here.")
     clips = make_large_clips(options.work / "clips-large", options.clips)
     results: dict[str, Any] = {**circumstances(), "clips": len(clips)}
-    results |= {"frames": same_frames(clips[:COMPARED]), "rates": rates(clips)}
+    results |= {"frames": same_frames(clips[:COMPARED]), "phases": phases(clips[:COMPARED]), "rates": rates(clips)}
     options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
@@ -63,6 +71,52 @@ def same_frames(clips: list[Path]) -> dict[str, Any]:
         assert DECODED_BY_GPU in other.notes, "the GPU decoded it"
         found["same"] += bool((exact.frames == other.frames).all())
     return found
+
+
+def phases(clips: list[Path]) -> dict[str, float]:
+    """Return the CPU seconds of a clip for each part of preparing it, decoded by the GPU, in the mean.
+
+    All clips are prepared once before, without being timed.
+    """
+    for clip in clips:
+        _phases(clip)
+    found = [_phases(clip) for clip in clips]
+    return {phase: round(fmean(one[phase] for one in found), 4) for phase in found[0]}
+
+
+def _phases(clip: Path) -> dict[str, float]:
+    """Return the CPU seconds of each part of preparing one clip.
+
+    `openAndDecode` opens the file as if nothing were known of it. What is scaled are as many of its first frames as are
+    sampled, which the CPU has decoded.
+    """
+    seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(phase: str) -> Iterator[None]:
+        began = time.process_time()
+        yield
+        seconds[phase] = time.process_time() - began
+
+    with timed("probe"):
+        info = probe(clip)
+    assert isinstance(info, VideoInfo)
+    with timed("openAndDecode"), open_video(clip):
+        pass
+    with timed("open"), open_video(clip, reorder_depth=info.timeline.reorder_depth):
+        pass
+    with timed("sample"):
+        sampled = _sample(clip, "gpu")
+    with TemporaryDirectory() as folder, timed("write"):
+        write_clip(sampled, Path(folder) / f"frames{SUFFIX}")
+    count, height, width, _ = sampled.frames.shape
+    frames = first_frames(clip, count)
+    ways = {"scaleInOneStep": in_one_step(width, height), "scaleInTwoSteps": FrameScaler(width, height).pixels}
+    for phase, scale in ways.items():
+        with timed(phase):
+            for frame in frames:
+                scale(frame)
+    return seconds
 
 
 def rates(clips: list[Path]) -> list[dict[str, Any]]:

@@ -16,8 +16,10 @@ RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM c
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
-ON_H200 = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # as it ships, and raw vLLM with as many clips on the next GPU
-BEFORE_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-712256b7.json"  # the same of an earlier commit, on another host
+ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # as it ships, and raw vLLM with as many clips, on both GPUs of a host
+# Two earlier commits on two other hosts, each with raw vLLM on the host's other GPU. The first has processes too.
+PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"
+BEFORE_ON_H200 = (PROCESSES, FOLDER / "reasoner-gpu-2b-h200-712256b7.json")
 EIGHT = FOLDER / "reasoner-gpu-8b.json"
 TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
 FULL_GPU = FOLDER / "reasoner-full-gpu.json"
@@ -33,6 +35,10 @@ _FP8_COMMAND = (
 )
 _RAW_COMMAND = (
     'python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE'
+)
+_GRAPHS_COMMAND = (
+    "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name graphs --passes 0 --steady 1000 "
+    """-- --compilation-config '{"compile_mm_encoder": true}'"""
 )
 _DIFFERENT_THEN = """In these runs, and in those below:
 
@@ -53,12 +59,13 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
-    h200, before, queued = (stored(path) for path in (ON_H200, BEFORE_ON_H200, QUEUED_ON_H200))
+    h200, queued = stored(ON_H200), stored(QUEUED_ON_H200)
+    before = [stored(path) for path in BEFORE_ON_H200]
     return f"""## The reasoner on a GPU
 
-{_as_it_ships(h200, before, queued)}
+{_as_it_ships(h200, before)}
 
-{_goals(h100, newest, [h200, before], queued)}
+{_goals(h100, newest, h200, before)}
 
 ### Our patches and vLLM's own
 
@@ -108,18 +115,20 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first three
-ran beside each other on one host, each with its GPU (`CUDA_VISIBLE_DEVICES`) and cores (`taskset`); their files were
-merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does not find CUDA's compiler; so ran they, the
-starts, and the last three. The starts of the older commit ran beside those of the newer one, by its own benchmark,
-whose question without a clip had been replaced by that of the newer one. What the cores do for large clips was sampled
-with `py-spy record --nonblocking --threads --rate 40 --format raw`, and the profile of a start with
-`py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such samples.
+Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first and
+the third ran on one host with two GPUs, each with a GPU and 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). The third ran
+on both, and there once more with kept caches and into another file; where a pass is missing, `--passes 0` or
+`--large 0` left it out. Their files were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does
+not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the older commit ran beside those
+of the newer one, by its own benchmark, whose question without a clip had been replaced by that of the newer one. The
+profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`;
+`benchmarks.stack_samples` sums such samples.
 
 ```
 {_RAW_COMMAND.replace("--passes 1", "--passes 2")} --clips 1000
 python -m benchmarks.reasoner.comparison --shape 2b --steps process --processes 2 --levels "" --work FOLDER --into FILE
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 48
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 96
+{_GRAPHS_COMMAND}
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
@@ -138,77 +147,136 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compar
 """
 
 
-def _as_it_ships(h200: dict[str, Any], before: dict[str, Any], in_fp8: dict[str, Any]) -> str:
-    """Return the rates with what is in the images, and those of raw vLLM on the host's other GPU."""
-    exact, steady, load = h200["bf16"], h200["bf16"]["steady"], h200["workload"]
+def _as_it_ships(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
+    """Return the rates with what is in the images, and those of raw vLLM beside them."""
+    exact, other, load = h200["bf16"], h200["otherGpu"], h200["workload"]
+    of_few, steady = other["bf16"]["ready 0"], exact["steady"]
     about = filled(
         f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
-        f"image has them: random weights in the true {load['shape'].upper()} shape, {exact['ready 0']['clips']} "
-        f"different clips of four seconds at 640 x 480, for each {round(exact['ready 0']['promptTokens']):,} tokens "
+        f"image has them: random weights in the true {load['shape'].upper()} shape, {of_few['clips']} "
+        f"different clips of four seconds at 640 x 480, for each {round(of_few['promptTokens']):,} tokens "
         f"of prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
-        "times, with other system prompts.",
+        "times, with other system prompts. A host has two such GPUs, with 16 cores each, which ran benchmarks at the "
+        "same time.",
     )
-    fp8 = in_fp8["fp8Cache"]
     return f"""{about}
 
-| | clips per second, {steady["clips"]:,} clips | {exact["ready 0"]["clips"]} clips | GPU busy | clock, power |
+| | clips per second, {steady["clips"]:,} clips | {of_few["clips"]} clips | GPU busy | clock, power |
 |---|---|---|---|---|
-{_beside_raw(h200)}
-{_beside_raw(before)}
-| our worker, `fp8` and `fp8Cache`, an earlier commit | {fp8["steady"]["perSecond"]:.2f} | {best(fp8):.2f} | \
-{_gpu(fp8["steady"])} |
+| our worker, 16-bit, commit {h200["commit"]} | {_of_passes(exact)} |
+| raw vLLM: `LLM.generate`, 16-bit, on the same GPU, before | {listed(rates_of_raw(h200), 2)} | | | |
+| our worker, 16-bit, on that host's other GPU | {_of_passes(other["bf16"])} |
+| the same, after, with all of vLLM's CUDA graphs | {_of_passes(other["graphs"])} |
+| our worker, `fp8` and `fp8Cache`, on the first GPU | {_of_passes(h200["fp8Cache"])} |
+{chr(10).join(_beside_raw(run) for run in before)}
 
 - Our rates are those of the whole worker, from the queue to the callback. All clips are sent at once: the GPU waits for
   the first of them, and ends with few. `LLM.generate` gets all prompts at once, with frames that were decoded before
   its time begins.
 - "GPU busy", clock and power are means over the middle 70 % of the longer pass, from `nvidia-smi`. The limit of power
   is 700 W, the highest clock 1,980 MHz.
-- {exact["answers"]["sameAnswers"]} of {exact["answers"]["compared"]} greedy answers are the same with our patches and \
-with vLLM's.
-- The three runs were on three hosts. The one with FP8 differed in points that are [listed](#the-start-of-a-queue).
-- vLLM finds no CUDA compiler in our image, and did not find the machine's in the runs in 16-bit. In the one with FP8 it
-  did."""
+- {_same_answers([exact, other["bf16"], h200["fp8Cache"]])} greedy answers of the rows above are the same with our
+  patches and with vLLM's.
+{filled(_of_fp8(h200), subsequent_indent="  ")}
+- The last four rows are of two other hosts.
+- vLLM finds no CUDA compiler in our image, and did not find the machine's."""
+
+
+def _of_passes(session: dict[str, Any]) -> str:
+    """Return the cells of a session: its passes of 1,000 clips, that of few, and what the GPU did."""
+    passes = steady_passes(session)
+    few = f"{best(session):.2f}" if "ready 0" in session else ""
+    busy = listed((one["gpuSteady"]["busy"] for one in passes), 1)
+    clock, power = (fmean(one["gpuSteady"][of] for one in passes) for of in ("megahertz", "watts"))
+    rates = listed((one["perSecond"] for one in passes), 2)
+    return f"{rates} | {few} | {busy} % | {clock:,.0f} MHz, {power:.0f} W"
+
+
+def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a session's passes of 1,000 clips."""
+    return [session[step] for step in session if step.startswith("steady")]
+
+
+def _same_answers(sessions: list[dict[str, Any]]) -> str:
+    same, compared = (sum(one["answers"][of] for one in sessions) for of in ("sameAnswers", "compared"))
+    return f"{same} of {compared}"
+
+
+def _of_fp8(h200: dict[str, Any]) -> str:
+    """Say by how much FP8 changes the log-probabilities of a prompt's tokens."""
+    agreement, prompts = h200["fp8Cache"]["agreement"], h200["fp8Cache"]["prompts"]
+    return (
+        f"- With `fp8` and `fp8Cache`, {agreement['sameAnswers']} of {agreement['compared']} greedy answers of 32 "
+        f"tokens are the same as in 16-bit, and {agreement['sameFirstToken']} first tokens. The log-probabilities of "
+        f"{prompts['tokens']} tokens of questions, after the clips, differ by {prompts['mean']:.2f} in the mean and "
+        f"{prompts['largest']:.2f} at most; their standard deviation is "
+        f"{h200['bf16']['answers']['questionSpread']:.2f}."
+    )
 
 
 def _beside_raw(found: dict[str, Any]) -> str:
-    """Return the rows of a run in 16-bit: of our worker, and of raw vLLM on the host's other GPU."""
-    exact, rates = found["bf16"], listed(rates_of_raw(found), 2)
-    ours = f"{_steady(found, 'bf16'):.2f} | {best(exact):.2f} | {_gpu(exact['steady'])}"
-    return f"""| our worker, 16-bit, commit {found["commit"]} | {ours} |
-| raw vLLM: `LLM.generate`, 16-bit, on that host's other GPU | {rates} | | | |"""
+    """Return the rows of an earlier run in 16-bit: of our worker, and of raw vLLM on the host's other GPU."""
+    return f"""| our worker, 16-bit, commit {found["commit"]} | {_of_passes(found["bf16"])} |
+| raw vLLM, 16-bit, on that host's other GPU | {listed(rates_of_raw(found), 2)} | | | |"""
 
 
-def _goals(h100: dict[str, Any], newest: dict[str, Any], on_h200: list[dict[str, Any]], queued: dict[str, Any]) -> str:
-    """Return which goals are met, by two runs on H100, two on H200, and one on an H200 of passes of 256 clips."""
-    h200 = on_h200[0]
-    middle, whole = ([run["bf16"]["steady"][part]["busy"] for run in on_h200] for part in ("gpuSteady", "gpu"))
-    ratios = [_steady(run, "bf16") / rate_of_raw(run) for run in on_h200]
+def _goals(h100: dict[str, Any], newest: dict[str, Any], h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
+    """Return which goals are met, by two runs on H100 and three on H200."""
     exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    cpu, gpu, few = (h200["bf16"][f"1080p, {of}"]["perSecond"] for of in large_page.DECODERS)
+    sessions = [h200["bf16"], h200["otherGpu"]["bf16"], *(run["bf16"] for run in before)]
+    passes = [one for session in sessions for one in steady_passes(session)]
+    middle, whole = (sorted(one[part]["busy"] for one in passes) for part in ("gpuSteady", "gpu"))
     return f"""| goal | measured | |
 |---|---|---|
 | at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and {exact[1]:.2f} on \
 another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,000 since; on an H200 \
 {_steady(h200, "bf16"):.2f} | {_met(max(exact) >= RATES["bf16"])} |
 | at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} on \
-another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(queued, "fp8Cache"):.2f} | \
+another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(h200, "fp8Cache"):.2f} | \
 {_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {listed(middle, 1)} % in the middle 70 % of two \
-runs, {listed(whole, 1)} % with the ends | {_met(min(whole) >= BUSY)} |
-| faster than raw vLLM in the same run on the same host | {listed(ratios, 3)} times the rate of its fastest pass of \
-1,000 clips, in one pass of ours, so that no difference can be told; with {queued["workload"]["clips"]}, on another \
-host, {best(queued["bf16"]) / rate_of_raw(queued):.2f} times | {_met(min(ratios) > CHANCE)} |
-| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` {few:.2f} and \
-{gpu:.2f} clips per second, {few / gpu:.2f}; without it {cpu:.2f} with 16, and 4 not measured | \
-{_met(few >= OF_ALL_CORES * gpu)} |
+| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {middle[0]:.1f} to {middle[-1]:.1f} % in the \
+middle 70 % of {len(passes)} passes, {whole[0]:.1f} to {whole[-1]:.1f} % with the ends | {_met(min(whole) >= BUSY)} |
+{_goal_of_raw(h200, before)}
+{_goal_of_large_clips(h200["otherGpu"]["bf16"])}
 | start with kept caches to the first answer about a clip, at most {start_page.START_GOAL} of commit \
 {start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
 | the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
 {_met(start_page.ratio_until_ready() <= start_page.START_GOAL)} |
-| at least {OF_PROCESSES} times the clips of a process for each clip | {_of_processes(h200):.0f} times: two \
-processes of raw vLLM took {listed([one["process"] for one in h200["process"]], 1)} s, with what vLLM had compiled \
-before, packages in bytecode, and files in the page cache | \
-{_met(_of_processes(h200) >= OF_PROCESSES)} |"""
+{_goal_of_processes(stored(PROCESSES))}"""
+
+
+def _goal_of_raw(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
+    """Return the row of our worker beside raw vLLM: on one GPU, and of two runs with each on a GPU of its own."""
+    ours, clips = steady_passes(h200["bf16"]), h200["workload"]["clips"]
+    fastest = max(one["perSecond"] for one in ours) / rate_of_raw(h200)
+    together = fmean(one["seconds"] for one in h200["raw"]["passes"]) / fmean(one["seconds"] for one in ours)
+    ratios = [_steady(run, "bf16") / rate_of_raw(run) for run in before]
+    return (
+        f"| faster than raw vLLM in the same run on the same host | on one GPU {together:.2f} times the rate, by two "
+        f"passes of {clips:,} clips each, and {fastest:.3f} times by the fastest of each; in two earlier runs, with "
+        f"each on a GPU of its own, {listed(ratios, 3)} times its fastest, so that no difference can be told | "
+        f"{_met(min(fastest, *ratios) > CHANCE)} |"
+    )
+
+
+def _goal_of_large_clips(session: dict[str, Any]) -> str:
+    cpu, many, few = (large_page.rates(session, of) for of in large_page.DECODERS)
+    shares = [one / other for one, other in zip(few, many, strict=True)]
+    return (
+        f"| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` "
+        f"{listed(few, 2)} clips per second with 4 and {listed(many, 2)} with 16, {listed(shares, 3)}; without it "
+        f"{listed(cpu, 2)} with 16, and 4 not measured | {_met(min(shares) >= OF_ALL_CORES)} |"
+    )
+
+
+def _goal_of_processes(found: dict[str, Any]) -> str:
+    times = _of_processes(found)
+    return (
+        f"| at least {OF_PROCESSES} times the clips of a process for each clip, commit {found['commit']} | "
+        f"{times:.0f} times: two processes of raw vLLM took {listed([one['process'] for one in found['process']], 1)} "
+        "s, with what vLLM had compiled before, packages in bytecode, and files in the page cache | "
+        f"{_met(times >= OF_PROCESSES)} |"
+    )
 
 
 def _of_processes(found: dict[str, Any]) -> float:
@@ -291,23 +359,32 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
 
 
 def _eight(found: dict[str, Any]) -> str:
-    """Return the rates of the 8B in 16-bit and in FP8."""
-    exact, in_fp8 = found["bf16"], found["fp8Cache"]
+    """Return the rates of the 8B in 16-bit and in FP8, and how far FP8 changes it."""
+    exact, in_fp8, later = found["bf16"], found["fp8Cache"], found["later"]
     steady, few, answers = exact["steady"], in_fp8["ready 0"], exact["answers"]
-    return filled(
+    rates = filled(
         f"Measured {found['day']} on {found['machine']}, at commit {found['commit']}, without CUDA's compiler, with "
         f"random weights in the true shape: {steady['perSecond']:.2f} clips per second of {steady['clips']}, in whose "
         f"middle 70 % the GPU was busy for {steady['gpuSteady']['busy']:.1f} %, and {best(exact):.2f} of "
         f"{exact['ready 0']['clips']}. {answers['sameAnswers']} of {answers['compared']} greedy answers are the same "
-        f"with our patches and with vLLM's. With `fp8` and `fp8Cache`: {few['perSecond']:.2f} of {few['clips']}. "
-        f"{in_fp8['agreement']['sameFirstToken']} of {in_fp8['agreement']['compared']} first tokens of greedy answers "
-        "are the same as in 16-bit, where it is one and the same for all clips, with a log-probability of "
-        f"{min(answers['firstLogProbabilities']):.2f} to {max(answers['firstLogProbabilities']):.2f}. In FP8 other "
-        f"ones are first, with {min(in_fp8['answers']['firstLogProbabilities']):.2f} to "
-        f"{max(in_fp8['answers']['firstLogProbabilities']):.2f}. With random weights many tokens may be about as "
-        "probable as the first, but the [2B](#on-an-h100) has the same first tokens in FP8, so it is not known "
-        "whether FP8 harms the 8B more.",
+        f"with our patches and with vLLM's. With `fp8` and `fp8Cache`: {few['perSecond']:.2f} of {few['clips']}. On "
+        f"another host, at commit {later['commit']}: {best(later['bf16']):.2f} of {few['clips']} in 16-bit, and "
+        f"{best(later['fp8']):.2f} with `fp8` alone.",
     )
+    one, prompts, spread = later["fp8"]["agreement"], later["fp8"]["prompts"], later["bf16"]["answers"]
+    of_2b = stored(ON_H200)
+    changed = filled(
+        f"{one['sameFirstToken']} of {one['compared']} first tokens of greedy answers are the same with `fp8` as in "
+        "16-bit, where it is one and the same for all clips, with a log-probability of "
+        f"{min(answers['firstLogProbabilities']):.2f} to {max(answers['firstLogProbabilities']):.2f}; with random "
+        "weights many tokens may be about as probable. The log-probabilities of the question's tokens tell more, since "
+        f"they are of the same tokens in any case: {prompts['tokens']} of them differ by {prompts['mean']:.2f} in the "
+        f"mean and {prompts['largest']:.2f} at most. That is {prompts['mean'] / spread['questionSpread']:.2f} of "
+        "their standard deviation, and of the 2B with `fp8` and `fp8Cache` "
+        f"{of_2b['fp8Cache']['prompts']['mean'] / of_2b['bf16']['answers']['questionSpread']:.2f}: FP8 changes the 8B "
+        "about as little. A trained model was not measured.",
+    )
+    return f"{rates}\n\n{changed}"
 
 
 def _two_gpus(found: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.paragraphs import filled
+from benchmarks.paragraphs import filled, listed
 from benchmarks.reasoner import gpu_decoding
 from benchmarks.results import FOLDER, stored
 
@@ -15,9 +15,22 @@ _HALF = 50  # percent of a second
 
 def text(h200: dict[str, Any]) -> str:
     """Return the rates, those of a run on an H200 among them, and those of sampling such clips without a model."""
-    return f"""{_rates(stored(EXACT), stored(IN_FP8), h200)}
+    return f"""{_rates(stored(EXACT), stored(IN_FP8))}
+
+{_on_h200(h200)}
+
+{_of_cores(h200["otherGpu"]["bf16"], stored(CORES))}
 
 {_gpu_decoding(stored(gpu_decoding.RESULT))}"""
+
+
+def rates(session: dict[str, Any], decoder: str) -> list[float]:
+    """Return the clips per second of each pass over large clips with this decoder and number of cores."""
+    return [one["perSecond"] for one in _passes(session, decoder)]
+
+
+def _passes(session: dict[str, Any], decoder: str) -> list[dict[str, Any]]:
+    return [session[step] for step in session if step.startswith(f"1080p, {decoder}")]
 
 
 def busy_from(one: dict[str, Any]) -> int:
@@ -25,48 +38,60 @@ def busy_from(one: dict[str, Any]) -> int:
     return next(second for second, busy in enumerate(one["gpuBusyBySecond"]) if (busy or 0) > _HALF)
 
 
-def _rates(exact: dict[str, Any], found: dict[str, Any], h200: dict[str, Any]) -> str:
-    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8, and of one on an H200."""
+def _rates(exact: dict[str, Any], found: dict[str, Any]) -> str:
+    """Say what limits large clips, by the results of a run in 16-bit and of one in FP8 on hosts with an H100."""
     in_fp8, all_cores = found["fp8Cache"], exact["bf16"]["1080p, 16 cores, CPU"]
     cpu, gpu, few = (in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in DECODERS)
-    on_h200 = [h200["bf16"][f"1080p, {decoder}"] for decoder in DECODERS]
-    many, four = (one["gpuSteady"]["busy"] for one in on_h200[1:])
     return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"are decoded on the CPU, by eight threads; on a host with an H100 ({exact['day']}) that took "
         f"{all_cores['phases']['decode']:.1f} s for each, and limited the rate. `gpuDecode` leaves it to the GPU's "
         f"decoder. With `fp8` and `fp8Cache`, in an earlier run ({found['day']}), a worker answered {cpu:.2f} of them "
         f"per second without it and {gpu:.2f} with it on 16 cores, and {few:.2f} with it on four, which is "
-        f"{few / cpu:.2f} of what 16 cores do without. On an H200 in 16-bit ({h200['day']}, {on_h200[0]['clips']} "
-        f"clips) a worker answered {on_h200[0]['perSecond']:.2f} without it and {on_h200[1]['perSecond']:.2f} with it "
-        f"on 16 cores, and {on_h200[2]['perSecond']:.2f} with it on four. On four the first second of which the GPU "
-        f"was busy for more than half came {busy_from(on_h200[2]) - busy_from(on_h200[1])} s later than on 16, and "
-        f"the GPU was busy for {four:.0f} % of the "
-        f"middle 70 %, with 16 for {many:.0f} %. {_of_cores(stored(CORES))}",
+        f"{few / cpu:.2f} of what 16 cores do without.",
     )
 
 
-def _of_cores(found: dict[str, Any]) -> str:
-    """Say what the cores do for a large clip that the GPU decodes, and how much four of them can do."""
-    many, four = (found["bf16"][f"1080p, {cores} cores, GPU"] for cores in (16, 4))
-    seconds = {name: cpu / many["clips"] for name, cpu in many["cpuSeconds"].items()}
-    busy = sum(four["cpuSeconds"].values()) / four["seconds"]
-    samples = found["profile"]
-    shares = {
-        "scale frames": samples[";_scaled"] - samples["decode_at_times"],
-        "open files": samples["open_video"],
-        "decode": samples["decode_at_times"],
-        "read the times of frames": samples["_packet_times"],
-        "write frames": samples["write_clip"],
-    }
-    listed = ", ".join(f"{count / samples['all']:.0%} {does}" for does, count in shares.items())
-    return (
-        f"In another such run ({found['day']}) all processes together took {sum(seconds.values()):.2f} s of CPU time "
-        f"for each clip with 16 cores: the worker {seconds['worker']:.2f}, vLLM's server {seconds['server']:.2f} and "
-        f"its engine {seconds['engine']:.2f}. On four, {four['perSecond']:.2f} clips a second kept {busy:.1f} of them "
-        "busy on average, so the cores alone do not explain the rate. Of what the worker's threads did then, in a "
-        f"profile, {listed}."
+def _on_h200(h200: dict[str, Any]) -> str:
+    """Return the rates on an H200 in 16-bit, and where four cores lose against sixteen."""
+    session = h200["otherGpu"]["bf16"]
+    cpu, gpu, few = (listed(rates(session, decoder), 2) for decoder in DECODERS)
+    many, four = (_passes(session, decoder) for decoder in DECODERS[1:])
+    later = [busy_from(one) - busy_from(other) for one, other in zip(four, many, strict=True)]
+    busy = [listed((one["gpuSteady"]["busy"] for one in passes), 0) for passes in (four, many)]
+    shares = listed((one["perSecond"] / other["perSecond"] for one, other in zip(four, many, strict=True)), 3)
+    return filled(
+        f"On an H200 in 16-bit ({h200['day']}, commit {h200['commit']}, {many[0]['clips']} clips, two passes of each) "
+        f"a worker answered {cpu} without it and {gpu} with it on 16 cores, and {few} with it on four: {shares} of "
+        "that. On four the first second of which the GPU was busy for more than half came "
+        f"{' and '.join(map(str, later))} s later than on 16, and the GPU was busy for {busy[0]} % of the middle 70 %, "
+        f"with 16 for {busy[1]} %.",
     )
+
+
+def _of_cores(session: dict[str, Any], found: dict[str, Any]) -> str:
+    """Say what the cores do for a large clip that the GPU decodes, and what takes less of them than before."""
+    of_clip = _cpu_seconds_of_clip(_passes(session, DECODERS[1])[0])
+    later, one = found["later"], found["later"]["phases"]
+    many, few = (found["bf16"][f"1080p, {decoder}"] for decoder in DECODERS[1:])
+    before = _cpu_seconds_of_clip(many)
+    return filled(
+        f"All processes together took {sum(of_clip.values()):.2f} s of CPU time for each of these clips with 16 cores: "
+        f"the worker {of_clip['worker']:.2f}, vLLM's server {of_clip['server']:.2f} and its engine "
+        f"{of_clip['engine']:.2f}. At commit {found['commit']}, on another host, it was {sum(before.values()):.2f}, "
+        f"{before['worker']:.2f} of it for the worker, and four cores reached "
+        f"{few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). One clip alone, in one thread "
+        f"on an H200 ({later['day']}, commit {later['commit']}), took {one['sample']:.2f} s of a core for sampling, "
+        f"{one['scaleInOneStep']:.2f} of it for scaling frames in one step; {one['openAndDecode']:.2f} for opening "
+        f"the file where FFmpeg decodes to do so, {one['open']:.3f} where not; {one['probe']:.2f} for reading the "
+        f"frames' times, which did so too; and {one['write']:.2f} for writing and hashing the frames. Frames are "
+        "scaled [in two steps](#sampling-a-cameras-clip) since, and files are opened without decoding. For reading "
+        "the times, which a job needs twice, this came after the run above, and was not measured on a GPU.",
+    )
+
+
+def _cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
+    return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
 
 
 def _gpu_decoding(found: dict[str, Any]) -> str:
@@ -85,4 +110,18 @@ def _gpu_decoding(found: dict[str, Any]) -> str:
         f"{one['cpuSecondsPerClip']:.2f} s |"
         for one in found["rates"]
     ]
-    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
+    later = found["later"]
+    since = filled(
+        f"With frames scaled in two steps, on an H200 ({later['day']}, commit {later['commit']}, {later['clips']} "
+        f"clips): {_listed_rates(later)}. The time of the command ended before the last row.",
+    )
+    head = "| decoder | clips per second | CPU time of a clip |"
+    return "\n".join([about, "", head, "|---|---|---|", *rows, "", since])
+
+
+def _listed_rates(found: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{one['perSecond']:.2f} a second and {one['cpuSecondsPerClip']:.2f} s each with the "
+        f"{one['decoder'].upper()}'s decoder and {one['cores']} cores"
+        for one in found["rates"]
+    )

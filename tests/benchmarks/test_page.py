@@ -94,15 +94,31 @@ def test_agreement_counts_tokens_until_the_first_that_differs() -> None:
     assert (nothing["sameAnswers"], nothing["sameFirstToken"], nothing["largestDifference"]) == (0, 0, None)
 
 
+def test_questions_are_compared_token_by_token_after_the_clip() -> None:
+    words = [
+        ("<s>", None),
+        ("<|video_pad|>", -9.0),
+        ("at 1 s", -2.0),
+        ("<|video_pad|>", -9.0),
+        ("What", -3.0),
+        ("?", -1.5),
+    ]
+    prompt = [None if number is None else {"7": {"decoded_token": word, "logprob": number}} for word, number in words]
+    assert reasoner_gpu.after_the_clip(prompt) == [-3.0, -1.5]
+    found = reasoner_gpu.prompt_difference([[-3.0, -1.5], [-1.0]], [[-2.5, -1.75], [-1.0]])
+    assert found == {"tokens": 3, "mean": 0.25, "largest": 0.5}
+
+
 def test_answers_of_fp8_are_compared_with_the_exact_ones_of_the_same_file(tmp_path: Path) -> None:
     into = tmp_path / "found.json"
     results: dict[str, Any] = {}
-    for name, token in (("bf16", "a"), ("fp8", "b")):
+    for name, token, number in (("bf16", "a", -1.0), ("fp8", "b", -1.5)):
         session = reasoner_gpu.ReasonerSession(into, name, comparison.TINY, results)
-        session.keep("answers", {"greedy": [[(token, -1.0)]]})
+        session.keep("answers", {"greedy": [[(token, -1.0)]], "question": [[number]]})
         session.keep_agreement()
     found = json.loads(into.read_text(encoding="utf-8"))
-    assert "agreement" not in found["bf16"] and found["fp8"]["agreement"]["sameAnswers"] == 0
+    assert not {"agreement", "prompts"} & found["bf16"].keys()
+    assert found["fp8"]["agreement"]["sameAnswers"] == 0 and found["fp8"]["prompts"]["mean"] == 0.5
 
 
 def test_every_command_of_the_page_has_the_options_that_its_program_takes() -> None:

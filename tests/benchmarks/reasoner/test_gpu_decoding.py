@@ -39,6 +39,12 @@ def test_a_clip_that_the_gpu_did_not_decode_counts_for_nothing(
         benchmark.same_frames(clips)
 
 
+def test_the_parts_of_preparing_a_clip_are_timed(clips: list[Path]) -> None:
+    found = benchmark.phases(clips)
+    parts = ["probe", "openAndDecode", "open", "sample", "write", "scaleInOneStep", "scaleInTwoSteps"]
+    assert list(found) == parts and all(seconds > 0 for seconds in found.values())
+
+
 def test_each_decoder_is_measured_with_all_cores_and_with_few(
     clips: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
