@@ -129,8 +129,8 @@ def _changes(newer: dict[str, Any], older: dict[str, Any], in_fp8: float) -> str
   engine loads.
 - The server imports without collecting garbage, and what it has imported is left out of later collections.
 - CUDA graphs are captured only of steps without new prompts, and no helper programs for packed weights are compiled.
-  Neither a start nor a rate was measured with this alone. No step of vLLM's scheduler would have used the other graphs
-  ([below](#answers-that-vllm-interrupts)).
+  A start was not measured with this alone, and [one pass](#the-reasoner-on-a-gpu) was with the other graphs. No step of
+  vLLM's scheduler would have used them ([below](#answers-that-vllm-interrupts)).
 - No other process imports everything once more, only to inspect the model's class. It did where no kept caches had what
   it found, and still does with Cosmos3-Edge.
 {kept}
