@@ -19,6 +19,8 @@ from cosmos_batch.media.signatures import ANIMATED_WEBP, ISO_MEDIA, MATROSKA, So
 DECODE_SECONDS = 600  # longest time that a thread reads or decodes one file
 DECODER_THREADS = 4  # for each video; a worker decodes many at once
 Packet: TypeAlias = "av.Packet[VideoStream]"
+# The most that H.264 and H.265 allow. With more, FFmpeg's decoder of H.264 aborts the process; a file may claim any.
+REORDER_LIMIT = 16
 _DESCRIBED = (ISO_MEDIA, MATROSKA)  # whose headers have the video's size, and the times of all frames beside them
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
@@ -66,7 +68,7 @@ def open_video(
     with container:
         stream = _video_stream(container, DECODER_THREADS if hwaccel is None else 1)
         if depth is not None:
-            stream.codec_context.reorder_depth = depth
+            stream.codec_context.reorder_depth = min(depth, REORDER_LIMIT)
         yield container, stream
 
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,25 @@ def test_a_wrong_order_of_frames_changes_no_frame(tmp_path: Path) -> None:
     for depth in (0, 16):
         wrong = replace(info, timeline=replace(info.timeline, reorder_depth=depth))
         assert np.array_equal(sample_frames(path, wrong, 10, LARGE, max_frames=768).frames, sample(path, 10).frames)
+
+
+def test_times_that_claim_an_impossible_order_do_not_end_the_process(tmp_path: Path) -> None:
+    """FFmpeg's decoder of H.264 aborts if it is told that more than 16 frames are out of order."""
+    path = tmp_path / "clip.mp4"
+    plain = media_files.video(tmp_path / "plain.mp4", frames=90, codec_options={"bf": "0"})
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.pts is not None]
+        times = [packet.pts for packet in packets]
+        for packet, pts in zip(packets, [*times[30:], *times[:30]], strict=True):
+            packet.dts, packet.pts, packet.stream = packet.dts - times[-1], pts, stream
+            target.mux(packet)
+    info = probe(path)
+    assert isinstance(info, VideoInfo) and info.timeline.reorder_depth > decoding.REORDER_LIMIT
+    with decoding.open_video(path, reorder_depth=info.timeline.reorder_depth) as (_, opened):
+        assert opened.codec_context.reorder_depth == decoding.REORDER_LIMIT
+    with suppress(Failure):
+        sample(path, 10)
 
 
 def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
