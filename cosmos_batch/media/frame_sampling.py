@@ -179,6 +179,11 @@ class Shortcuts:
     unreferenced: bool = False
     on_gpu: bool = False
 
+    @property
+    def accepts_wanted_frames_only(self) -> bool:
+        """Return whether another frame than the wanted one always raises _ShortcutFailed."""
+        return self.unreferenced or self.on_gpu
+
     def unneeded(self, timeline: Timeline, wanted: list[float]) -> Callable[[Packet], bool] | None:
         """Return the argument `unneeded` of `decode`: a function that says whether a packet's frame is not wanted.
 
@@ -227,9 +232,11 @@ def _decode_once(
     shortcuts: Shortcuts,
 ) -> tuple[np.ndarray, list[str]]:
     parts, timeline = DecodedParts(), info.timeline
+    if info.codec != CODEC_WITH_REFERENCES:
+        shortcuts = replace(shortcuts, unreferenced=False)
     accelerator = gpu_decoder() if shortcuts.on_gpu else None
-    # The depth is wrong if the file's times are. The only way that would not notice a wrong order of frames finds out.
-    depth = None if shortcuts == Shortcuts() else timeline.reorder_depth
+    # The depth is wrong if the file's times are. Where no check would notice a wrong order, FFmpeg finds it out itself.
+    depth = timeline.reorder_depth if shortcuts.accepts_wanted_frames_only else None
     with ExitStack() as stack:
         try:
             container, stream = stack.enter_context(open_video(path, accelerator, depth))
@@ -237,8 +244,6 @@ def _decode_once(
             if not shortcuts.on_gpu:
                 raise
             raise _ShortcutFailed from error
-        if stream.codec_context.name != CODEC_WITH_REFERENCES:
-            shortcuts = replace(shortcuts, unreferenced=False)
         frames = decode_at_times(container, stream, timeline, wanted, check, shortcuts, parts)
         try:
             pixels = _scaled(frames, len(wanted), budget)
@@ -246,7 +251,7 @@ def _decode_once(
             if shortcuts == Shortcuts():
                 raise unusable_file(f"The video is damaged: it cannot be decoded ({error.strerror}).") from error
             raise _ShortcutFailed from error
-    if (shortcuts.unreferenced or shortcuts.on_gpu) and parts.gaps(timeline):
+    if shortcuts.accepts_wanted_frames_only and parts.gaps(timeline):
         raise _ShortcutFailed
     return pixels, [*parts.notes(timeline), *([DECODED_BY_GPU] if shortcuts.on_gpu else [])]
 

@@ -261,10 +261,11 @@ def test_times_that_claim_an_impossible_order_do_not_end_the_process(tmp_path: P
         sample(path, 10)
 
 
-def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("codec", "believed"), [("libx264", 1), ("libx265", 0)])
+def test_only_a_way_of_decoding_that_accepts_wanted_frames_only_believes_the_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, believed: int
 ) -> None:
-    path = media_files.video(tmp_path / "clip.mp4")
+    path = media_files.video(tmp_path / "clip.mp4", codec=codec)
     info = probe(path)
     assert isinstance(info, VideoInfo)
     depths: list[int | None] = []
@@ -282,7 +283,7 @@ def test_only_ways_of_decoding_that_check_the_order_of_frames_believe_the_probe(
     monkeypatch.setattr(frame_sampling, "open_video", open_video)
     monkeypatch.setattr(frame_sampling, "decode_at_times", decode_at_times)
     assert len(sample(path, 2).frames) == 8
-    assert depths == [info.timeline.reorder_depth, info.timeline.reorder_depth, None]
+    assert depths == [info.timeline.reorder_depth] * believed + [None] * (3 - believed)
 
 
 def test_h265_is_decoded_whole_because_its_frames_of_other_layers_may_refer_to_any(
