@@ -48,7 +48,7 @@ def _of(preset: str, clip: Path) -> Measurement:
 
 
 def _of_probing(clip: Path) -> Measurement:
-    passes = [(_probing_milliseconds(clip, decoding._DESCRIBED), _probing_milliseconds(clip, ())) for _ in range(RUNS)]
+    passes = [(_probing_milliseconds(clip, decoding.DESCRIBED), _probing_milliseconds(clip, ())) for _ in range(RUNS)]
     short, long = (statistics.median(way) for way in zip(*passes, strict=True))
     return Measurement(
         name=f"1920 x 1080, H.264 with x264's preset `{PRESETS[0]}`: the times of its 300 frames read",
@@ -61,7 +61,7 @@ def _of_probing(clip: Path) -> Measurement:
 
 def _probing_milliseconds(clip: Path, described: tuple[Format, ...]) -> float:
     """Return the CPU time of probing, with these formats opened without decoding."""
-    with patch.object(decoding, "_DESCRIBED", described):
+    with patch.object(decoding, "DESCRIBED", described):
         began = time.process_time()
         probe(clip)
         return (time.process_time() - began) * 1000

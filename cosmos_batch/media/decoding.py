@@ -21,7 +21,8 @@ DECODER_THREADS = 4  # for each video; a worker decodes many at once
 Packet: TypeAlias = "av.Packet[VideoStream]"
 # The most that H.264 and H.265 allow. With more, FFmpeg's decoder of H.264 aborts the process; a file may claim any.
 REORDER_LIMIT = 16
-_DESCRIBED = (ISO_MEDIA, MATROSKA)  # whose headers have the video's size, and the times of all frames beside them
+UNDECODED = 0  # a reorder depth for callers to whom the order of frames does not matter
+DESCRIBED = (ISO_MEDIA, MATROSKA)  # whose headers have the video's size, and the times of all frames beside them
 _ATTACHED_PICTURE = av.stream.Disposition.attached_pic
 
 
@@ -41,8 +42,8 @@ def open_video(
         The device that decodes; None for the CPU.
     reorder_depth
         By how many frames the order of decoding differs from that of presentation, if that is known. FFmpeg otherwise
-        decodes frames to find it out, at least one, which takes a core 41 ms or more for H.264 of 1920 x 1080. Only
-        believed of files whose headers describe the video.
+        decodes at least one frame to find it out, which takes a core about 40 ms for H.264 of 1920 x 1080. It is only
+        believed of files whose headers describe the video. `UNDECODED` is for callers that decode nothing.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def open_video(
     options = {"protocol_whitelist": "file", "max_pixels": str(VIDEO_PIXEL_LIMIT)}
     file_format = identify_file(media)
     source: str | BinaryIO = f"file:{media}" if isinstance(media, Path) else media
-    depth = reorder_depth if file_format in _DESCRIBED else None
+    depth = reorder_depth if file_format in DESCRIBED else None
     if depth is not None:
         options["skip_frame"] = "all"  # of the decoder that FFmpeg has while it opens a file, not of the stream's
     if file_format == ANIMATED_WEBP:
@@ -91,6 +92,7 @@ def _decodable(stream: VideoStream, threads: int) -> VideoStream:
             "The video is in a codec that cannot be decoded here.", "Convert it to H.264 in an MP4 and upload that."
         )
     stream.thread_type, stream.codec_context.thread_count = "AUTO", threads
+    stream.codec_context.options = {"max_pixels": str(VIDEO_PIXEL_LIMIT)}
     return stream
 
 

@@ -4,17 +4,17 @@ import av
 import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 
-# FFmpeg's names of layouts whose colors have half of the horizontal resolution, the first ones of the vertical one too.
-_QUARTER_COLORS, _HALF_COLORS = ("yuv420p", "nv12"), "yuv422p"
+# FFmpeg's names of layouts whose colors have half of both resolutions, and of one whose colors have all of it.
+_QUARTER_COLORS, _ALL_COLORS = ("yuv420p", "nv12"), "yuv444p"
+_SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND
 
 
 class FrameScaler:
     """Scales frames to one size, as RGB.
 
-    Most videos store colors at half of both resolutions (4:2:0). FFmpeg has fast code that scales such a frame to a
-    layout with half of the horizontal one (4:2:2), and fast code that turns this into RGB. It has none that does both
-    at once, which takes three times as long. That halves the colors' horizontal resolution too, so two steps lose
-    nothing (benchmarks/reasoner/scaling.py).
+    Most videos store colors at half of both resolutions (4:2:0). Such a frame is first scaled to the new size with
+    colors of all of its resolution (4:4:4), and that is turned into RGB. In one step FFmpeg would halve the colors'
+    horizontal resolution once more and round down, and takes longer (benchmarks/reasoner/scaling.py).
 
     Parameters
     ----------
@@ -24,17 +24,14 @@ class FrameScaler:
 
     def __init__(self, width: int, height: int) -> None:
         self._size = (width, height)
-        self._to_half_colors, self._to_rgb = VideoReformatter(), VideoReformatter()
+        self._scaler, self._to_rgb = VideoReformatter(), VideoReformatter()
 
     def pixels(self, frame: av.VideoFrame) -> np.ndarray:
         """Return the pixels of a frame, which may be in the GPU's memory: RGB, uint8, shape [H, W, 3]."""
         layout = (frame.sw_format or frame.format).name
         if layout in _QUARTER_COLORS and self._size != (frame.width, frame.height):
-            frame = self._changed(self._to_half_colors, frame, _HALF_COLORS)
-        return _rows(self._changed(self._to_rgb, frame, "rgb24"))
-
-    def _changed(self, reformatter: VideoReformatter, frame: av.VideoFrame, layout: str) -> av.VideoFrame:
-        return reformatter.reformat(frame, *self._size, layout, interpolation=Interpolation.BICUBIC, threads=1)
+            frame = self._scaler.reformat(frame, *self._size, _ALL_COLORS, interpolation=_SCALING, threads=1)
+        return _rows(self._to_rgb.reformat(frame, *self._size, "rgb24", interpolation=Interpolation.BICUBIC, threads=1))
 
 
 def _rows(frame: av.VideoFrame) -> np.ndarray:

@@ -8,7 +8,7 @@ from PIL import ExifTags, Image
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.media.decoding import decode, open_video, with_time_limit
+from cosmos_batch.media.decoding import UNDECODED, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import label_failures, unusable_file
 from cosmos_batch.media.images import open_image
 from cosmos_batch.media.signatures import Format, identify_file
@@ -31,8 +31,8 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class VideoInfo:
-    """A video: width and height in pixels as stored, FFmpeg's names of its codec and of how its pixels are stored (None
-    where only a decoded frame would say it), and the times of its frames.
+    """A video: width and height in pixels as its headers say, FFmpeg's names of its codec and of how its pixels are
+    stored (None where only a decoded frame would say it), and the times of its frames.
     """
 
     width: int
@@ -123,7 +123,7 @@ def _check_still(image: Image.Image) -> None:
 
 
 def _probe_video(path: Path) -> VideoInfo:
-    with open_video(path, reorder_depth=0) as (container, stream):  # any number: no frame is decoded here
+    with open_video(path, reorder_depth=UNDECODED) as (container, stream):
         context = stream.codec_context
         _check_video_size(context.width, context.height)
         timeline = read_timeline(container, stream)

@@ -168,8 +168,13 @@ def _check_complete(container: InputContainer, stream: VideoStream, frames: int,
 
 
 def _declared_end(container: InputContainer) -> float:
-    """Return the end that the header states, in seconds; 0 if it states none, as in a live recording."""
-    return ((container.start_time or 0) + (container.duration or 0)) / av.time_base
+    """Return the end that the header states, in seconds; 0 if it states none, as in a live recording.
+
+    In Matroska some programs state the end of the last frame, and others the time from the first one on. The earlier of
+    both is taken.
+    """
+    start = 0 if "matroska" in container.format.name else container.start_time or 0
+    return (start + (container.duration or 0)) / av.time_base
 
 
 def _frame_seconds(stream: VideoStream, shown: np.ndarray) -> float:

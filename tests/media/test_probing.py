@@ -239,3 +239,12 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, extension: str, seed:
             sample_frames(path, info, 4, budget, max_frames=8)
     except Failure as refused:
         assert refused.error.code == "InvalidInput"
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265", "libvpx-vp9"])
+def test_a_matroska_file_whose_clock_starts_later_is_whole(tmp_path: Path, codec: str) -> None:
+    """FFmpeg writes the end of its last frame as its duration, which begins at 0 whenever the first frame is shown."""
+    path = media_files.video(tmp_path / "later.mkv", codec=codec, pts=lambda index: index + 50)
+    info = probe(path)
+    assert isinstance(info, VideoInfo)
+    assert (len(info.timeline.times), round(info.timeline.start, 1), info.timeline.duration) == (40, 5.0, 4.0)

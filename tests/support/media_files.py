@@ -1,5 +1,6 @@
 """Small video and image files for tests: good ones, and every kind of damaged or misleading one."""
 
+import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -48,6 +49,7 @@ def video(
     with av.open(str(path), "w", format=container_format, options=options or {}) as container:
         stream: Any = container.add_stream(codec or CODECS[path.suffix], rate=fps, options=codec_options)
         stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
+        stream.codec_context.thread_count = 1  # with more, the file depends on the number of cores
         for name, value in (colours or {}).items():
             setattr(stream.codec_context, name, value)
         if pixel_shape is not None:
@@ -81,8 +83,8 @@ def cut(source: Path, target: Path, share: float = 0.7) -> Path:
 
 
 def mp4_without_index(folder: Path) -> Path:
-    """Write an MP4 that is cut before the index at its end."""
-    return cut(video(folder / "whole.mp4"), folder / "cut.mp4")
+    """Write an MP4 that is cut within the index at its end, or before."""
+    return cut(video(folder / "whole.mp4"), folder / "cut.mp4", share=0.3)
 
 
 def mp4_without_its_end(folder: Path, share: float = 0.7) -> Path:
@@ -90,11 +92,20 @@ def mp4_without_its_end(folder: Path, share: float = 0.7) -> Path:
     return cut(video(folder / "whole.mp4", options={"movflags": "faststart"}), folder / "cut.mp4", share)
 
 
+def mp4_with_another_size_in_its_header(folder: Path, width: int, height: int) -> Path:
+    """Write a clip of 160 x 128 of which the header says another size."""
+    path = video(folder / "another-size.mp4")
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">HH", data, data.index(b"avc1", data.index(b"stsd")) + 28, width, height)
+    path.write_bytes(data)
+    return path
+
+
 def mp4_with_damage(folder: Path) -> Path:
-    """Write a complete MP4 whose second half is replaced by noise."""
+    """Write a complete MP4 whose last fifth is replaced by noise."""
     path = video(folder / "damaged.mp4", options={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
-    start = len(data) * 3 // 5
+    start = len(data) * 4 // 5
     data[start:] = np.random.default_rng(0).bytes(len(data) - start)
     path.write_bytes(data)
     return path
