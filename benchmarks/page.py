@@ -40,9 +40,9 @@ a video has depends on its encoder and on what moves in it: with `medium`, x264 
 video without B-frames has none. The times of frames are read from a file's headers and packets; FFmpeg otherwise
 decodes H.264 until it knows the format of its pixels.
 
-[`scaling.py`](../benchmarks/reasoner/scaling.py) scales frames of the same clip by the code of the engines and in
-FFmpeg's one step ([decision 056](decisions/056-frames-are-scaled-by-way-of-4-2-2.md)). The clip has a sensor's grain,
-which is hard to scale.
+[`scaling.py`](../benchmarks/reasoner/scaling.py) scales frames of the same clip by the code of the engines, and in one
+step of FFmpeg's ([decision 056](decisions/056-scaled-frames-keep-their-colors.md)). The right values are computed in
+floating-point numbers. The clip has a sensor's grain in all colors, which is hard to scale.
 
 ## Writing a generated video
 

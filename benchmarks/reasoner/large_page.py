@@ -84,9 +84,11 @@ def _of_cores(session: dict[str, Any], found: dict[str, Any]) -> str:
         f"on an H200 ({later['day']}, commit {later['commit']}), took {one['sample']:.2f} s of a core for sampling, "
         f"{one['scaleInOneStep']:.2f} of it for scaling frames in one step; {one['openAndDecode']:.2f} for opening "
         f"the file where FFmpeg decodes to do so, {one['open']:.3f} where not; {one['probe']:.2f} for reading the "
-        f"frames' times, which did so too; and {one['write']:.2f} for writing and hashing the frames. Frames are "
-        "scaled [in two steps](#sampling-a-cameras-clip) since, and files are opened without decoding. For reading "
-        "the times, which a job needs twice, this came after the run above, and was not measured on a GPU.",
+        f"frames' times, which did so too; and {one['write']:.2f} for writing and hashing the frames. In the run above "
+        "frames were scaled by way of 4:2:2, and the times, which a job reads twice, were still read with decoding. "
+        "Since then [frames are scaled](#sampling-a-cameras-clip) by way of 4:4:4, which took "
+        f"{one['scaleInTwoSteps']:.2f} s for the same clip, with less accurate rounding, and by way of 4:2:2 about "
+        "half of it; and files are opened without decoding. Neither was measured on a GPU.",
     )
 
 
@@ -112,7 +114,7 @@ def _gpu_decoding(found: dict[str, Any]) -> str:
     ]
     later = found["later"]
     since = filled(
-        f"With frames scaled in two steps, on an H200 ({later['day']}, commit {later['commit']}, {later['clips']} "
+        f"With frames scaled by way of 4:2:2, on an H200 ({later['day']}, commit {later['commit']}, {later['clips']} "
         f"clips): {_listed_rates(later)}. The time of the command ended before the last row.",
     )
     head = "| decoder | clips per second | CPU time of a clip |"
