@@ -83,7 +83,7 @@ def cut(source: Path, target: Path, share: float = 0.7) -> Path:
 
 
 def mp4_without_index(folder: Path) -> Path:
-    """Write an MP4 that is cut within the index at its end, or before."""
+    """Write an MP4 that is cut long before the index at its end."""
     return cut(video(folder / "whole.mp4"), folder / "cut.mp4", share=0.3)
 
 
