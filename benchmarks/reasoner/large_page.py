@@ -87,8 +87,8 @@ def _of_cores(session: dict[str, Any], found: dict[str, Any]) -> str:
         f"frames' times, which did so too; and {one['write']:.2f} for writing and hashing the frames. In the run above "
         "frames were scaled by way of 4:2:2, and the times, which a job reads twice, were still read with decoding. "
         "Since then [frames are scaled](#sampling-a-cameras-clip) by way of 4:4:4, which took "
-        f"{one['scaleInTwoSteps']:.2f} s for the same clip, with less accurate rounding, and by way of 4:2:2 about "
-        "half of it; and files are opened without decoding. Neither was measured on a GPU.",
+        f"{one['scaleInTwoSteps']:.2f} s for the same clip, and by way of 4:2:2 about half of it; and files are "
+        "opened without decoding. Neither was measured on a GPU.",
     )
 
 

@@ -6,7 +6,6 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 # FFmpeg's names of layouts whose colors have half of both resolutions, and of one whose colors have all of it.
 _QUARTER_COLORS, _ALL_COLORS = ("yuv420p", "nv12"), "yuv444p"
-_SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND
 
 
 class FrameScaler:
@@ -30,8 +29,11 @@ class FrameScaler:
         """Return the pixels of a frame, which may be in the GPU's memory: RGB, uint8, shape [H, W, 3]."""
         layout = (frame.sw_format or frame.format).name
         if layout in _QUARTER_COLORS and self._size != (frame.width, frame.height):
-            frame = self._scaler.reformat(frame, *self._size, _ALL_COLORS, interpolation=_SCALING, threads=1)
-        return _rows(self._to_rgb.reformat(frame, *self._size, "rgb24", interpolation=Interpolation.BICUBIC, threads=1))
+            frame = self._changed(self._scaler, frame, _ALL_COLORS)
+        return _rows(self._changed(self._to_rgb, frame, "rgb24"))
+
+    def _changed(self, reformatter: VideoReformatter, frame: av.VideoFrame, layout: str) -> av.VideoFrame:
+        return reformatter.reformat(frame, *self._size, layout, interpolation=Interpolation.BICUBIC, threads=1)
 
 
 def _rows(frame: av.VideoFrame) -> np.ndarray:

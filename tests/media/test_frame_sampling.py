@@ -261,6 +261,16 @@ def test_frames_larger_than_the_limit_are_not_decoded_whatever_the_header_says(
         sample(path, 1)
 
 
+@pytest.mark.parametrize("extension", [".avi", ".webm"])
+def test_opening_a_file_decodes_no_frame_larger_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
+) -> None:
+    path = media_files.video(tmp_path / f"clip{extension}")
+    monkeypatch.setattr(decoding, "VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
+    with decoding.open_video(path) as (_, stream):
+        assert stream.codec_context.width == 0, "only a decoded frame tells FFmpeg the size"
+
+
 def test_times_that_claim_an_impossible_order_do_not_end_the_process(tmp_path: Path) -> None:
     """FFmpeg's decoder of H.264 aborts if it is told that more than 16 frames are out of order."""
     path = tmp_path / "clip.mp4"
