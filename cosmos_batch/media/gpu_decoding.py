@@ -15,7 +15,7 @@ from cosmos_batch.media.probing import VideoInfo
 
 CODECS = ("h264", "hevc")
 PIXEL_FORMAT = "yuv420p"  # 8 bits a value, limited range; the GPU's decoder gives the same values in the format `nv12`
-# A CPU core decodes this many pixels in about half a second (benchmarks/reasoner/decoding.py: 1.83 s for 300 frames of
+# A CPU core decodes this many pixels in about half a second (benchmarks/reasoner/decoding.py: 1.9 s for 300 frames of
 # 1920 x 1080). For fewer, starting the GPU's decoder gains nothing.
 LEAST_PIXELS = 150_000_000
 # Videos that are decoded at once, with few cores too. On an H100 with four cores, 4, 8 and 16 threads sampled 3.41,
