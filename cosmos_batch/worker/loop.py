@@ -40,7 +40,7 @@ class WorkerLoop:
         self._pace = PaceMeter()
         self._aws_outage = AwsOutage()
         self._answered = 0
-        self._draining = False
+        self._draining = self._said_that_it_drains = False
         self._keep = False  # whether `scale` has asked this worker to stay without work (`warmWorkers`)
         self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
@@ -340,13 +340,17 @@ class WorkerLoop:
         self._workers.measured(seconds_per_unit=float(f"{pace:.3g}"))
 
     async def _drain(self, reason: str) -> None:
-        """Take no more jobs, finish those in hand, and leave. `scale` no longer counts on this worker."""
-        if self._draining:
-            return
-        log.info("draining: %s", reason)
-        self._draining = True
-        self._wake.set()
-        await asyncio.to_thread(self._workers.draining, self._name)
+        """Take no more jobs, finish those in hand, and leave. `scale` no longer counts on this worker.
+
+        Where the worker's row cannot be written, the next report tries it again.
+        """
+        if not self._draining:
+            log.info("draining: %s", reason)
+            self._draining = True
+            self._wake.set()
+        if not self._said_that_it_drains:
+            await asyncio.to_thread(self._workers.draining, self._name)
+            self._said_that_it_drains = True
 
 
 def _seconds_before_load(row: WorkerRow, boot_seconds: float) -> dict[str, float]:

@@ -158,6 +158,33 @@ def test_a_worker_that_must_drain_finishes_its_jobs_and_leaves(bench: WorkerFixt
     assert row.state == "DRAINING"
 
 
+def test_a_worker_says_that_it_drains_once_its_row_can_be_written_again(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.send(bench.job(prompt=json.dumps({"seconds": 600})))
+    worker = bench.worker(idle_seconds=600)
+    written, tries = type(bench.workers).draining, []
+
+    def draining(*arguments: Any) -> WorkerRow:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise ConnectionError("the table does not answer")
+        return written(*arguments)
+
+    monkeypatch.setattr(type(bench.workers), "draining", draining)
+
+    async def asked_at_work() -> None:
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: bool(bench.attempts("one")))
+        bench.workers.must_drain("worker-1")
+        await until(lambda: bench.workers.get("worker-1").state == "DRAINING")
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(asked_at_work(), PATIENCE))
+    assert len(tries) == 2
+
+
 def test_a_warm_worker_stays_without_work(bench: WorkerFixture) -> None:
     worker = bench.worker(idle_seconds=1)
     bench.workers.keep("worker-1", True)
