@@ -279,7 +279,7 @@ def _goal_of_raw(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
 
 def _goal_of_large_clips(session: dict[str, Any]) -> str:
     cpu, many, few = (large_page.rates(session, of) for of in large_page.DECODERS)
-    shares = [one / other for one, other in zip(few, many, strict=True)]
+    shares = large_page.shares_of_few_cores(session)
     return (
         f"| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` "
         f"{listed(few, 2)} clips per second with 4 and {listed(many, 2)} with 16, {listed(shares, 3)}; without it "

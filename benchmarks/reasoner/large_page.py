@@ -29,6 +29,12 @@ def rates(session: dict[str, Any], decoder: str) -> list[float]:
     return [one["perSecond"] for one in _passes(session, decoder)]
 
 
+def shares_of_few_cores(session: dict[str, Any]) -> list[float]:
+    """Return for each pass with four cores and the GPU's decoder its rate relative to that with sixteen."""
+    _, many, few = (rates(session, decoder) for decoder in DECODERS)
+    return [one / other for one, other in zip(few, many, strict=True)]
+
+
 def _passes(session: dict[str, Any], decoder: str) -> list[dict[str, Any]]:
     return [session[step] for step in session if step.startswith(f"1080p, {decoder}")]
 
@@ -59,12 +65,12 @@ def _on_h200(h200: dict[str, Any]) -> str:
     many, four = (_passes(session, decoder) for decoder in DECODERS[1:])
     later = [busy_from(one) - busy_from(other) for one, other in zip(four, many, strict=True)]
     busy = [listed((one["gpuSteady"]["busy"] for one in passes), 0) for passes in (four, many)]
-    shares = listed((one["perSecond"] / other["perSecond"] for one, other in zip(four, many, strict=True)), 3)
+    shares = listed(shares_of_few_cores(session), 3)
     return filled(
         f"On an H200 in 16-bit ({h200['day']}, commit {h200['commit']}, {many[0]['clips']} clips, two passes of each) "
         f"a worker answered {cpu} without it and {gpu} with it on 16 cores, and {few} with it on four: {shares} of "
         "that. On four the first second of which the GPU was busy for more than half came "
-        f"{' and '.join(map(str, later))} s later than on 16, and the GPU was busy for {busy[0]} % of the middle 70 %, "
+        f"{listed(later, 0)} s later than on 16, and the GPU was busy for {busy[0]} % of the middle 70 %, "
         f"with 16 for {busy[1]} %.",
     )
 
