@@ -242,13 +242,6 @@ def test_a_wrong_order_of_frames_changes_no_frame(tmp_path: Path) -> None:
         assert np.array_equal(sample_frames(path, wrong, 10, LARGE, max_frames=768).frames, sample(path, 10).frames)
 
 
-@pytest.mark.parametrize("name", ["h264.avi", "camera.ts"])
-def test_the_order_is_found_out_where_headers_do_not_describe_the_video(tmp_path: Path, name: str) -> None:
-    path = media_files.video(tmp_path / name, codec="libx264", codec_options={"bf": "2"})
-    with decoding.open_video(path, reorder_depth=7) as (_, stream):
-        assert stream.codec_context.pix_fmt == "yuv420p" and stream.codec_context.reorder_depth != 7
-
-
 def test_frames_larger_than_the_limit_are_not_decoded_whatever_the_header_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,16 +252,6 @@ def test_frames_larger_than_the_limit_are_not_decoded_whatever_the_header_says(
     monkeypatch.setattr(decoding, "VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
     with pytest.raises(Failure, match="cannot be decoded"):
         sample(path, 1)
-
-
-@pytest.mark.parametrize("extension", [".avi", ".webm"])
-def test_opening_a_file_decodes_no_frame_larger_than_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str
-) -> None:
-    path = media_files.video(tmp_path / f"clip{extension}")
-    monkeypatch.setattr(decoding, "VIDEO_PIXEL_LIMIT", 160 * 128 - 1)
-    with decoding.open_video(path) as (_, stream):
-        assert stream.codec_context.width == 0, "only a decoded frame tells FFmpeg the size"
 
 
 def test_times_that_claim_an_impossible_order_do_not_end_the_process(tmp_path: Path) -> None:
