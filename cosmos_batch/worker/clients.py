@@ -7,6 +7,9 @@ from typing import Any
 import boto3
 from botocore.config import Config as ClientConfig
 
+# Without one of ours, botocore builds its own twice for each call, which takes a quarter of a call's CPU time.
+_USER_AGENT = f"Boto3/{boto3.__version__} cosmos-batch"
+
 
 @dataclass(frozen=True)
 class Clients:
@@ -20,6 +23,7 @@ class Clients:
             retries={"mode": "standard", "max_attempts": 6},
             tcp_keepalive=True,
             parameter_validation=False,  # validating each call costs as much as signing it
+            user_agent=_USER_AGENT,
         )
         return self._session.client(service, config=default.merge(config) if config else default)
 
