@@ -67,7 +67,7 @@ class Committer:
                 with path.open("rb") as file:
                     self._put(job, attempt_id, number, objects[number], file)
         result = Result(job_id=job.job_id, outputs=objects, timings=outputs.timings, usage=outputs.usage)
-        self._decide(delivery, attempt_id, result, inferred_at, facts)
+        self._decide(delivery, attempt_id, result, inferred_at, facts, body)
 
     def _put(self, job: Job, attempt_id: str, number: int, output: Output, file: BinaryIO) -> None:
         self.s3.put_object(
@@ -89,6 +89,7 @@ class Committer:
         result: Result,
         inferred_at: str | None = None,
         facts: ItemFacts | None = None,
+        document: bytes | None = None,
     ) -> None:
         job_id = delivery.job.job_id
         try:
@@ -101,10 +102,12 @@ class Committer:
             row = decided
         else:
             stage_reached("committed", delivery.job)
-        self.finish(delivery, row)
+        self.finish(delivery, row, document if row.winner == attempt_id else None)
 
-    def finish(self, delivery: Delivery, row: JobRow) -> None:
+    def finish(self, delivery: Delivery, row: JobRow, document: bytes | None = None) -> None:
         """Store and report a decided result, or count it in the shards of runs, and delete the message.
+
+        `document` is the winner's; without it, it is read where it was kept.
 
         Once the result was reported, no file is written again, because VAMS moves the files away. If AWS refuses to
         write them, the job fails with that error.
@@ -113,20 +116,20 @@ class Committer:
         message is reported for this one too; it is no error if this token was answered before.
         """
         if row.state == "COMMITTED":
-            row = self._deliver(delivery, row)
+            row = self._deliver(delivery, row, document)
         elif row.result is not None:
             self.callers.report(delivery, row.result)
         if delivery.task_token is None:
             self.callers.count(row)
         self.queue.delete(delivery.receipt_handle)
 
-    def _deliver(self, delivery: Delivery, row: JobRow) -> JobRow:
+    def _deliver(self, delivery: Delivery, row: JobRow, document: bytes | None) -> JobRow:
         """Write the files of a committed result, tell an execution of it, and return the job's row, which is final."""
         assert row.result is not None and row.winner is not None, "commit writes the three at once"
         result, written_at = row.result, None
         try:
             if not delivery.table_only:
-                written_at = self._publish(delivery.job, row.winner, result)
+                written_at = self._publish(delivery.job, row.winner, result, document)
         except Failure as failure:
             log.exception("the result cannot be written", extra={"jobId": row.job_id})
             result = Result(job_id=row.job_id, error=failure.error)
@@ -135,17 +138,17 @@ class Committer:
         log.info("reported", extra={"jobId": row.job_id, "succeeded": result.succeeded})
         return self.jobs.finish(row.job_id, result.error, written_at) or row
 
-    def _publish(self, job: Job, winner: str, result: Result) -> str | None:
+    def _publish(self, job: Job, winner: str, result: Result, document: bytes | None) -> str | None:
         """Copy the winning attempt's files to their final keys, and return the time; None for an error."""
         if result.error is not None:
             return None
         for number, output in reversed(list(enumerate(result.outputs))):  # the document is the last to appear
-            self._write(job, winner, number, output)
+            self._write(job, winner, number, output, document)
         stage_reached("written", job)
         return now()
 
-    def _write(self, job: Job, winner: str, number: int, output: Output) -> None:
-        """Write an output of the winner to its final key."""
+    def _write(self, job: Job, winner: str, number: int, output: Output, document: bytes | None) -> None:
+        """Write an output of the winner, number 0 of which is the document, to its final key."""
         bucket, key = parse_uri(output.uri)
         final = {
             "Bucket": bucket,
@@ -159,7 +162,8 @@ class Committer:
         )
         with _refusals_as_failures(job, needed):
             if number == 0:
-                self.s3.put_object(**final, Body=self.documents.read(job.job_id, winner))
+                body = self.documents.read(job.job_id, winner) if document is None else document
+                self.s3.put_object(**final, Body=body)
             else:
                 source = {"Bucket": self.state_bucket, "Key": _attempt_key(job, winner, number)}
                 self.s3.copy_object(**final, CopySource=source, MetadataDirective="REPLACE")
