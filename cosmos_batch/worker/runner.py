@@ -10,7 +10,8 @@ import asyncio
 import logging
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -212,14 +213,13 @@ class Runner:
         return None
 
     async def _serve(self, attempt: JobAttempt, alone: bool) -> AttemptEnd:
-        with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as workdir:
-            async with self.jobs_in_hand.enter(alone):
-                if not self.model.is_loaded:  # a renewal failed while this job waited for its slot
-                    await self.endings.give_back(attempt)
-                    return AttemptEnd.NOT_DECIDED
-                if not self.serves(attempt.job):  # another commit was loaded while this job waited
-                    return await self._pass_on(attempt)
-                return await self._run_attempt(attempt, Path(workdir), alone)
+        async with _temporary_folder() as workdir, self.jobs_in_hand.enter(alone):
+            if not self.model.is_loaded:  # a renewal failed while this job waited for its slot
+                await self.endings.give_back(attempt)
+                return AttemptEnd.NOT_DECIDED
+            if not self.serves(attempt.job):  # another commit was loaded while this job waited
+                return await self._pass_on(attempt)
+            return await self._run_attempt(attempt, workdir, alone)
 
     async def _run_attempt(self, attempt: JobAttempt, workdir: Path, alone: bool) -> AttemptEnd:
         began = time.monotonic()
@@ -302,6 +302,20 @@ class Runner:
             self.jobs.open_attempt, attempt.job.job_id, Attempt(id=attempt.attempt_id, worker=name, solo=solo)
         )
         stage_reached("started", attempt.job)
+
+
+@asynccontextmanager
+async def _temporary_folder() -> AsyncIterator[Path]:
+    """Make a folder for a job's files, and remove it at the end, both in a thread.
+
+    Each of these system calls releases Python's lock. The event loop would wait for it anew each time, for as long as
+    the threads of other jobs have it, and all answers wait for the event loop.
+    """
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="job-", ignore_cleanup_errors=True)
+    try:
+        yield Path(folder.name)
+    finally:
+        await asyncio.to_thread(folder.cleanup)
 
 
 async def _call_to_the_end(call: Callable[..., object], *arguments: object) -> None:

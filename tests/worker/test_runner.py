@@ -1,10 +1,11 @@
 """A worker takes a job from its message to its callback, or to an error with a remedy, on moto."""
 
 import json
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from botocore.exceptions import ClientError
 from cosmos_batch.contract.error import Error, too_late
 from cosmos_batch.contract.job import Job, JobMessage
 from cosmos_batch.contract.result import Result
-from cosmos_batch.state import Attempt
+from cosmos_batch.state import Attempt, StagedDocuments
 from tests.worker.conftest import ASSETS, STATE, WorkerFixture
 from tests.worker.engines import PATIENCE, Counting
 
@@ -94,6 +95,38 @@ def test_a_committed_job_is_reported_without_running_again(bench: WorkerFixture)
     row = bench.jobs.get("one")
     assert row is not None
     assert row.state == "SUCCEEDED"
+
+
+def test_a_worker_does_not_read_back_the_document_that_it_has_made(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StagedDocuments, "read", lambda *_: pytest.fail("the document was read"))
+    bench.send(bench.job())
+    bench.worker().run()
+    assert json.loads(bench.document("one"))["result"] == "What?"
+
+
+def test_the_event_loop_neither_makes_nor_removes_the_folder_of_a_job(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its system calls would wait for Python's lock again and again, and with them all answers."""
+    threads: dict[str, Thread] = {}
+
+    class Noted(tempfile.TemporaryDirectory[str]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            threads["made"] = current_thread()
+            super().__init__(*arguments, **options)
+
+        def cleanup(self) -> None:
+            threads["removed"] = current_thread()
+            super().cleanup()
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Noted)
+    monkeypatch.setattr(tempfile, "tempdir", str(bench.folder))
+    bench.send(bench.job())
+    bench.worker().run()
+    assert threads.keys() == {"made", "removed"} and current_thread() not in threads.values()
+    assert not list(bench.folder.glob("job-*")), "it is gone"
 
 
 def make_visible(bench: WorkerFixture, job: Job) -> None:
