@@ -41,17 +41,17 @@ def write() -> None:
 
 
 def _reasoner() -> str:
-    found = stored(reasoner_gpu_page.ON_H200)
-    sessions = (found["bf16"], found["otherGpu"]["bf16"])
+    shipped, found = (stored(path) for path in (reasoner_gpu_page.SHIPPED_ON_H200, reasoner_gpu_page.ON_H200))
+    sessions = [*reasoner_gpu_page.in_16_bit(shipped), *reasoner_gpu_page.in_16_bit(found)]
     many = [one["perSecond"] for session in sessions for one in reasoner_gpu_page.steady_passes(session)]
-    few = reasoner_gpu_page.best(found["otherGpu"]["bf16"])
+    few = [session[step]["perSecond"] for session in sessions for step in session if step.startswith("ready")]
     queued = stored(reasoner_gpu_page.QUEUED_ON_H200)
     raw, of_few = (listed(reasoner_gpu_page.rates_of_raw(run), 1) for run in (found, queued))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{found['vllm']} | {min(many):.1f} to {max(many):.1f} clips a second of 1,000 that are sent at once, "
-        f"{few:.1f} of 256, with the start and the end of the queue; raw `LLM.generate` on the same host "
-        f"{raw} of {found['workload']['clips']:,}, and on another host {of_few} of "
+        f"{shipped['vllm']} | {min(many):.1f} to {max(many):.1f} clips a second of 1,000 that are sent at once, "
+        f"{min(few):.1f} to {max(few):.1f} of 256, with the start and the end of the queue, on two hosts; raw "
+        f"`LLM.generate` on one of them {raw} of {found['workload']['clips']:,}, and on another host {of_few} of "
         f"{queued['workload']['clips']} |"
     )
 

@@ -16,7 +16,8 @@ RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM c
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
-ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # as it ships, and raw vLLM with as many clips, on both GPUs of a host
+ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # with raw vLLM of as many clips, and FP8, on both GPUs of a host
+SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-f3ec9c69.json"  # as it ships, on both GPUs of another host
 # Two earlier commits on two other hosts, each with raw vLLM on the host's other GPU. The first has processes too.
 PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"
 BEFORE_ON_H200 = (PROCESSES, FOLDER / "reasoner-gpu-2b-h200-712256b7.json")
@@ -59,13 +60,13 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
-    h200, queued = stored(ON_H200), stored(QUEUED_ON_H200)
+    shipped, h200, queued = (stored(path) for path in (SHIPPED_ON_H200, ON_H200, QUEUED_ON_H200))
     before = [stored(path) for path in BEFORE_ON_H200]
     return f"""## The reasoner on a GPU
 
-{_as_it_ships(h200, before)}
+{_as_it_ships(shipped, h200, before)}
 
-{_goals(h100, newest, h200, before)}
+{_goals(h100, newest, shipped, h200, before)}
 
 ### Our patches and vLLM's own
 
@@ -99,7 +100,7 @@ def text() -> str:
 
 ### Clips of 1920 x 1080
 
-{large_page.text(h200)}
+{large_page.text(shipped, h200)}
 
 ### The 8B
 
@@ -115,10 +116,11 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first and
-the third ran on one host with two GPUs, each with a GPU and 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). The third ran
-on both, and there once more with kept caches and into another file; where a pass is missing, `--passes 0` or
-`--large 0` left it out. Their files were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does
+Not measured with this release: raw vLLM on an H100, and the 8B on one. On host D raw vLLM was stopped after 330 s, in
+its third pass or before. The last command needs two GPUs. The first ran on A, the third on A and D, on both GPUs and
+there once more with kept caches and into another file, each with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). Where a
+pass is missing, `--passes 0` or `--large 0` left it out, or, with four cores on D, the command was stopped. Their files
+were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does
 not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the older commit ran beside those
 of the newer one, by its own benchmark, whose question without a clip had been replaced by that of the newer one. The
 profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`;
@@ -147,22 +149,25 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compar
 """
 
 
-def _as_it_ships(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
-    """Return the rates with what is in the images, and those of raw vLLM beside them."""
+def _as_it_ships(shipped: dict[str, Any], h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
+    """Return the rates with what is in the images, and those of raw vLLM beside earlier commits."""
     exact, other, load = h200["bf16"], h200["otherGpu"], h200["workload"]
     of_few, steady = other["bf16"]["ready 0"], exact["steady"]
+    sessions = [*in_16_bit(shipped), *in_16_bit(h200)]
     about = filled(
         f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
         f"image has them: random weights in the true {load['shape'].upper()} shape, {of_few['clips']} "
         f"different clips of four seconds at 640 x 480, for each {round(of_few['promptTokens']):,} tokens "
         f"of prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
-        "times, with other system prompts. Each of the hosts A, B and C has two such GPUs, with 16 cores each, which "
-        "ran benchmarks at the same time.",
+        "times, with other system prompts. Each of the hosts A to D has two such GPUs, with 16 cores each, which ran "
+        "benchmarks at the same time.",
     )
     return f"""{about}
 
 | | clips per second, {steady["clips"]:,} clips | {of_few["clips"]} clips | GPU busy | clock, power |
 |---|---|---|---|---|
+| D, first GPU: our worker, 16-bit, commit {shipped["commit"]} | {_of_passes(shipped["bf16"])} |
+| D, second GPU: the same | {_of_passes(shipped["otherGpu"]["bf16"])} |
 | A, first GPU: our worker, 16-bit, commit {h200["commit"]} | {_of_passes(exact)} |
 | A, first GPU, before: raw vLLM, `LLM.generate`, 16-bit | {listed(rates_of_raw(h200), 2)} | | | |
 | A, second GPU: our worker, 16-bit | {_of_passes(other["bf16"])} |
@@ -175,11 +180,37 @@ def _as_it_ships(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
   its time begins.
 - "GPU busy", clock and power are means over the middle 70 % of the longer pass, from `nvidia-smi`. The limit of power
   is 700 W, the highest clock 1,980 MHz.
-- {_same_answers([exact, other["bf16"], h200["fp8Cache"]])} greedy answers of the newest commit are the same with our \
-patches and with vLLM's.
+{filled(_of_the_cores(sessions), subsequent_indent="  ")}
+- {_same_answers([shipped["bf16"], exact, other["bf16"], h200["fp8Cache"]])} greedy answers of hosts A and D are the \
+same with our patches and with vLLM's.
 {filled(_of_fp8(h200), subsequent_indent="  ")}
 {filled(_of_graphs(h200), subsequent_indent="  ")}
 - vLLM finds no CUDA compiler in our image, and did not find the machine's."""
+
+
+def in_16_bit(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the sessions in 16-bit on both GPUs of a host."""
+    return [found["bf16"], found["otherGpu"]["bf16"]]
+
+
+def _of_the_cores(sessions: list[dict[str, Any]]) -> str:
+    """Say what the cores have to do with how busy the GPU was, in the passes of 1,000 clips."""
+    passes = sorted((one for session in sessions for one in steady_passes(session)), key=_share_of_engine)
+    shares = [_share_of_engine(one) for one in passes]
+    of_clip = sorted(sum(one["cpuSeconds"].values()) / one["clips"] for one in passes)
+    return (
+        f"- Of the {len(passes)} passes of our worker in 16-bit on A and D, a clip took all processes {of_clip[0]:.2f} "
+        f"to {of_clip[-1]:.2f} s of CPU time: the cores are not always as fast; why was not looked into. The process "
+        f"of vLLM's engine computed for {shares[0]:.0%} to {shares[-1]:.0%} of the time, and the GPU was busy for "
+        f"{passes[0]['gpu']['busy']:.1f} % of the pass with the first share, and for {passes[-1]['gpu']['busy']:.1f} % "
+        "of that with the last. One thread of that process prepares the GPU's steps, and one thread can use one core "
+        "only. So slow cores probably make the GPU wait for it; it was not profiled in these passes."
+    )
+
+
+def _share_of_engine(one: dict[str, Any]) -> float:
+    """Return for which part of a pass vLLM's engine computed on a core."""
+    return float(one["cpuSeconds"]["engine"] / one["seconds"])
 
 
 def _of_graphs(h200: dict[str, Any]) -> str:
@@ -236,12 +267,18 @@ def _beside_raw(host: str, found: dict[str, Any]) -> str:
 | {host}, second GPU: raw vLLM, 16-bit | {listed(rates_of_raw(found), 2)} | | | |"""
 
 
-def _goals(h100: dict[str, Any], newest: dict[str, Any], h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
-    """Return which goals are met, by two runs on H100 and three on H200."""
+def _goals(
+    h100: dict[str, Any],
+    newest: dict[str, Any],
+    shipped: dict[str, Any],
+    h200: dict[str, Any],
+    before: list[dict[str, Any]],
+) -> str:
+    """Return which goals are met, by two runs on H100 and four on H200."""
     exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    sessions = [h200["bf16"], h200["otherGpu"]["bf16"], *(run["bf16"] for run in before)]
-    passes = [one for session in sessions for one in steady_passes(session)]
-    rates = [one["perSecond"] for session in sessions[:2] for one in steady_passes(session)]
+    newer = [*in_16_bit(shipped), *in_16_bit(h200)]
+    passes = [one for session in (*newer, *(run["bf16"] for run in before)) for one in steady_passes(session)]
+    rates = [one["perSecond"] for session in newer for one in steady_passes(session)]
     middle, whole = (sorted(one[part]["busy"] for one in passes) for part in ("gpuSteady", "gpu"))
     return f"""| goal | measured | |
 |---|---|---|
@@ -255,7 +292,7 @@ another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(
 middle 70 % of {len(passes)} passes, {whole[0]:.1f} to {whole[-1]:.1f} % with the ends, which decide | \
 {_met(min(whole) >= BUSY)} |
 {_goal_of_raw(h200, before)}
-{_goal_of_large_clips(h200["otherGpu"]["bf16"])}
+{_goal_of_large_clips(shipped["bf16"], h200)}
 | start with kept caches to the first answer about a clip, at most {start_page.START_GOAL} of commit \
 {start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
 | the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
@@ -270,20 +307,22 @@ def _goal_of_raw(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
     together = fmean(one["seconds"] for one in h200["raw"]["passes"]) / fmean(one["seconds"] for one in ours)
     ratios = [_steady(run, "bf16") / rate_of_raw(run) for run in before]
     return (
-        f"| faster than raw vLLM in the same run on the same host | on one GPU {together:.2f} times the rate, by two "
-        f"passes of {clips:,} clips each, and {fastest:.3f} times by the fastest of each; in two earlier runs, with "
-        f"each on a GPU of its own, {listed(ratios, 3)} times its fastest, so that no difference can be told | "
-        f"{_met(min(fastest, *ratios) > CHANCE)} |"
+        f"| faster than raw vLLM in the same run on the same host | at commit {h200['commit']} on one GPU "
+        f"{together:.2f} times the rate, by two passes of {clips:,} clips each, and {fastest:.3f} times by the fastest "
+        f"of each; in two earlier runs, with each on a GPU of its own, {listed(ratios, 3)} times its fastest, so that "
+        f"no difference can be told | {_met(min(fastest, *ratios) > CHANCE)} |"
     )
 
 
-def _goal_of_large_clips(session: dict[str, Any]) -> str:
+def _goal_of_large_clips(session: dict[str, Any], h200: dict[str, Any]) -> str:
     cpu, many, few = (large_page.rates(session, of) for of in large_page.DECODERS)
     shares = large_page.shares_of_few_cores(session)
+    before = large_page.shares_of_few_cores(h200["otherGpu"]["bf16"])
     return (
         f"| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` "
-        f"{listed(few, 2)} clips per second with 4 and {listed(many, 2)} with 16, {listed(shares, 3)}; without it "
-        f"{listed(cpu, 2)} with 16, and 4 not measured | {_met(min(shares) >= OF_ALL_CORES)} |"
+        f"{listed(few, 2)} clips per second with 4 and {listed(many, 2)} with 16, {listed(shares, 3)} by the first of "
+        f"these; at commit {h200['commit']} on another host {listed(before, 3)}; without it {listed(cpu, 2)} with 16, "
+        f"and 4 not measured | {_met(min(shares) >= OF_ALL_CORES)} |"
     )
 
 

@@ -13,13 +13,15 @@ DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
 _HALF = 50  # percent of a second
 
 
-def text(h200: dict[str, Any]) -> str:
-    """Return the rates, those of a run on an H200 among them, and those of sampling such clips without a model."""
+def text(shipped: dict[str, Any], h200: dict[str, Any]) -> str:
+    """Return the rates, those of two runs on H200 among them, and those of sampling such clips without a model."""
     return f"""{_rates(stored(EXACT), stored(IN_FP8))}
 
-{_on_h200(h200)}
+{_on_h200(shipped, shipped["bf16"])}
 
-{_of_cores(h200["otherGpu"]["bf16"], stored(CORES))}
+{_on_h200(h200, h200["otherGpu"]["bf16"])}
+
+{_of_cores(shipped["bf16"], stored(CORES), stored(gpu_decoding.RESULT))}
 
 {_gpu_decoding(stored(gpu_decoding.RESULT))}"""
 
@@ -30,9 +32,12 @@ def rates(session: dict[str, Any], decoder: str) -> list[float]:
 
 
 def shares_of_few_cores(session: dict[str, Any]) -> list[float]:
-    """Return for each pass with four cores and the GPU's decoder its rate relative to that with sixteen."""
+    """Return for each pass with four cores and the GPU's decoder its rate relative to that of one with sixteen.
+
+    There may be more passes with sixteen; the last of them count for nothing.
+    """
     _, many, few = (rates(session, decoder) for decoder in DECODERS)
-    return [one / other for one, other in zip(few, many, strict=True)]
+    return [one / other for one, other in zip(few, many[: len(few)], strict=True)]
 
 
 def _passes(session: dict[str, Any], decoder: str) -> list[dict[str, Any]]:
@@ -58,43 +63,38 @@ def _rates(exact: dict[str, Any], found: dict[str, Any]) -> str:
     )
 
 
-def _on_h200(h200: dict[str, Any]) -> str:
-    """Return the rates on an H200 in 16-bit, and where four cores lose against sixteen."""
-    session = h200["otherGpu"]["bf16"]
+def _on_h200(run: dict[str, Any], session: dict[str, Any]) -> str:
+    """Return the rates of a run on an H200 in 16-bit, and where four cores lose against sixteen."""
     cpu, gpu, few = (listed(rates(session, decoder), 2) for decoder in DECODERS)
     many, four = (_passes(session, decoder) for decoder in DECODERS[1:])
-    later = [busy_from(one) - busy_from(other) for one, other in zip(four, many, strict=True)]
+    later = [busy_from(one) - busy_from(other) for one, other in zip(four, many[: len(four)], strict=True)]
     busy = [listed((one["gpuSteady"]["busy"] for one in passes), 0) for passes in (four, many)]
-    shares = listed(shares_of_few_cores(session), 3)
     return filled(
-        f"On an H200 in 16-bit ({h200['day']}, commit {h200['commit']}, {many[0]['clips']} clips, two passes of each) "
-        f"a worker answered {cpu} without it and {gpu} with it on 16 cores, and {few} with it on four: {shares} of "
-        "that. On four the first second of which the GPU was busy for more than half came "
-        f"{listed(later, 0)} s later than on 16, and the GPU was busy for {busy[0]} % of the middle 70 %, "
-        f"with 16 for {busy[1]} %.",
+        f"On an H200 in 16-bit ({run['day']}, commit {run['commit']}, {many[0]['clips']} clips) a worker answered "
+        f"{cpu} a second without it and {gpu} with it on 16 cores, and {few} with it on four: "
+        f"{listed(shares_of_few_cores(session), 3)} of that. On four the first second of which the GPU was busy for "
+        f"more than half came {listed(later, 0)} s later than on 16, and the GPU was busy for {busy[0]} % of the "
+        f"middle 70 %, with 16 for {busy[1]} %.",
     )
 
 
-def _of_cores(session: dict[str, Any], found: dict[str, Any]) -> str:
+def _of_cores(session: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
     """Say what the cores do for a large clip that the GPU decodes, and what takes less of them than before."""
     of_clip = _cpu_seconds_of_clip(_passes(session, DECODERS[1])[0])
-    later, one = found["later"], found["later"]["phases"]
-    many, few = (found["bf16"][f"1080p, {decoder}"] for decoder in DECODERS[1:])
-    before = _cpu_seconds_of_clip(many)
+    many, few = (earlier["bf16"][f"1080p, {decoder}"] for decoder in DECODERS[1:])
+    before, one = _cpu_seconds_of_clip(many), sampling["phases"]
     return filled(
-        f"All processes together took {sum(of_clip.values()):.2f} s of CPU time for each of these clips with 16 cores: "
-        f"the worker {of_clip['worker']:.2f}, vLLM's server {of_clip['server']:.2f} and its engine "
-        f"{of_clip['engine']:.2f}. At commit {found['commit']}, on another host, it was {sum(before.values()):.2f}, "
-        f"{before['worker']:.2f} of it for the worker, and four cores reached "
+        f"All processes together took {sum(of_clip.values()):.2f} s of CPU time for each of these clips with 16 cores, "
+        f"at the newer commit: the worker {of_clip['worker']:.2f}, vLLM's server {of_clip['server']:.2f} and its "
+        f"engine {of_clip['engine']:.2f}. At commit {earlier['commit']}, on a third host, it was "
+        f"{sum(before.values()):.2f}, {before['worker']:.2f} of it for the worker, and four cores reached "
         f"{few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). One clip alone, in one thread "
-        f"on an H200 ({later['day']}, commit {later['commit']}), took {one['sample']:.2f} s of a core for sampling, "
-        f"{one['scaleInOneStep']:.2f} of it for scaling frames in one step; {one['openAndDecode']:.2f} for opening "
-        f"the file where FFmpeg decodes to do so, {one['open']:.3f} where not; {one['probe']:.2f} for reading the "
-        f"frames' times, which did so too; and {one['write']:.2f} for writing and hashing the frames. In the run above "
-        "frames were scaled by way of 4:2:2, and the times, which a job reads twice, were still read with decoding. "
-        "Since then [frames are scaled](#sampling-a-cameras-clip) by way of 4:4:4, which took "
-        f"{one['scaleInTwoSteps']:.2f} s for the same clip, and by way of 4:2:2 about half of it; and files are "
-        "opened without decoding. Neither was measured on a GPU.",
+        f"on an H200 ({sampling['day']}, commit {sampling['commit']}), took {one['sample']:.2f} s of a core for "
+        f"sampling, of which scaling its frames [by way of 4:4:4](#sampling-a-cameras-clip) was "
+        f"{one['scaleInTwoSteps']:.2f}, {one['scaleInOneStep']:.2f} in one step; {one['open']:.3f} for opening the "
+        f"file, {one['openAndDecode']:.3f} where FFmpeg decodes to do so; {one['probe']:.3f} for reading the frames' "
+        f"times; and {one['write']:.3f} for writing and hashing the frames. At commit 924b67c3 frames were scaled by "
+        "way of 4:2:2, which takes about half as long, and reading the times, which a job does twice, took 0.08 s.",
     )
 
 
@@ -106,30 +106,15 @@ def _gpu_decoding(found: dict[str, Any]) -> str:
     """Return how fast clips are sampled without a model, by both decoders."""
     frames = found["frames"]
     about = filled(
-        f"Measured {found['day']} on {found['machine']}: {found['clips']} of these clips, decoded and scaled without a "
-        "model, in eight threads, as a worker has with `gpuDecode`. Without it, one on four cores has two, which was "
-        "not measured. "
-        f"{found.get('note', '')} The frames of the GPU are the same to the last bit as those of the CPU in "
-        f"{frames['same']} of {frames['clips']} clips compared. Opening a clip and scaling its frames is left to the "
-        "cores.",
+        f"Measured {found['day']} on {found['machine']}, commit {found['commit']}: {found['clips']} of these clips, "
+        "decoded and scaled without a model, in eight threads, as a worker has with `gpuDecode`. Without it, one on "
+        "four cores has two, which was not measured. A benchmark ran on the host's other GPU and cores. The frames of "
+        f"the GPU are the same to the last bit as those of the CPU in {frames['same']} of {frames['clips']} clips "
+        "compared. Opening a clip and scaling its frames is left to the cores.",
     )
     rows = [
         f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
         f"{one['cpuSecondsPerClip']:.2f} s |"
         for one in found["rates"]
     ]
-    later = found["later"]
-    since = filled(
-        f"With frames scaled by way of 4:2:2, on an H200 ({later['day']}, commit {later['commit']}, {later['clips']} "
-        f"clips): {_listed_rates(later)}. The time of the command ended before the last row.",
-    )
-    head = "| decoder | clips per second | CPU time of a clip |"
-    return "\n".join([about, "", head, "|---|---|---|", *rows, "", since])
-
-
-def _listed_rates(found: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{one['perSecond']:.2f} a second and {one['cpuSecondsPerClip']:.2f} s each with the "
-        f"{one['decoder'].upper()}'s decoder and {one['cores']} cores"
-        for one in found["rates"]
-    )
+    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
