@@ -18,7 +18,7 @@ from benchmarks.reasoner import preemptions as reasoner_preemptions
 from benchmarks.results import measured
 
 MEASURES = {
-    "foundation": lambda: [*imports.measure(), latency.measure(), throughput.measure()],
+    "foundation": lambda: [*imports.measure(), latency.measure(), *throughput.measure()],
     "decoding": lambda: [*decoding.measure(), *scaling.measure()],
     "encoding": encoding.measure,
     "deployment": deployment.measure,

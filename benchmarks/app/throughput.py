@@ -1,10 +1,11 @@
-"""Benchmark of the worker itself: items per second with an engine that answers at once.
+"""Benchmark of the worker itself: items per second, and many answers at once, with an engine without a model.
 
 All parts of the worker are real: receiving, leases, the state table's conditions, fetching and probing the file, the
-document, commit, copy, callback, delete. Only AWS is a stand-in that responds at once.
+document, commit, copy, callback, delete. Only AWS is a stand-in.
 """
 
 import asyncio
+import statistics
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
@@ -15,19 +16,45 @@ from benchmarks.app.resident_worker import drained, serving
 from benchmarks.measurement import Measurement
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.media import sample_image
 from tests.support.scripted_engine import ScriptedEngine
 
 ITEMS = 1000
 LIMIT_PER_SECOND = 50
+AT_ONCE, SECONDS_PER_CALL, ROUNDS = 250, 0.02, 5
 
 
-def measure() -> Measurement:
-    """Measure one worker with 20 slots on `ITEMS` items."""
-    with tempfile.TemporaryDirectory() as folder:
-        picture = sample_image(Path(folder) / "picture.png").read_bytes()
-        aws = InstantAws([_job(number, len(picture)) for number in range(ITEMS)], {"p.png": picture})
-        seconds = asyncio.run(_drain(aws, folder))
+class _AllAtOnce(ScriptedEngine):
+    """An engine that answers no job before it has all of them."""
+
+    concurrency = AT_ONCE
+    answered_at = 0.0  # time.monotonic
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs, self._all = 0, asyncio.Event()
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        self._jobs += 1
+        if self._jobs == AT_ONCE:
+            self._all.set()
+        await self._all.wait()
+        self.answered_at = self.answered_at or time.monotonic()
+        return await super().run(job, workdir)
+
+
+def measure() -> list[Measurement]:
+    """Measure one worker with 20 places on `ITEMS` items, and one whose engine answers all its items at once."""
+    seconds = _seconds(ScriptedEngine(), ITEMS, 0.0)[0]
+    ends = []
+    for _ in range(ROUNDS):
+        engine = _AllAtOnce()
+        ends.append(_seconds(engine, AT_ONCE, SECONDS_PER_CALL)[1] - engine.answered_at)
+    return [_of_items(seconds), _of_the_end(ends)]
+
+
+def _of_items(seconds: float) -> Measurement:
     return Measurement(
         name="one worker, engine and AWS answer at once",
         value=f"{ITEMS / seconds:.0f} items/s ({ITEMS} items in {seconds:.1f} s)",
@@ -37,12 +64,32 @@ def measure() -> Measurement:
     )
 
 
-async def _drain(aws: InstantAws, folder: str) -> float:
-    (Path(folder) / "config.json").write_text("{}")
-    async with serving(ScriptedEngine(), Path(folder), aws):
+def _of_the_end(seconds: list[float]) -> Measurement:
+    return Measurement(
+        name=f"{AT_ONCE} answers at once, a call to AWS takes {1000 * SECONDS_PER_CALL:.0f} ms",
+        value=f"all are reported after {statistics.median(seconds):.2f} s (median of {len(seconds)})",
+        limit="none",
+        met=True,
+        raw={"items": AT_ONCE, "seconds": seconds},
+    )
+
+
+def _seconds(engine: ScriptedEngine, items: int, seconds_per_call: float) -> tuple[float, float]:
+    """Serve a number of items. Return how long it took, and when the last was done by `time.monotonic`."""
+    with tempfile.TemporaryDirectory() as folder:
+        picture = sample_image(Path(folder) / "picture.png").read_bytes()
+        jobs = [_job(number, len(picture)) for number in range(items)]
+        (Path(folder) / "config.json").write_text("{}")
+        aws = InstantAws(jobs, {"p.png": picture}, seconds_per_call)
+        return asyncio.run(_drain(engine, aws, Path(folder), items))
+
+
+async def _drain(engine: ScriptedEngine, aws: InstantAws, model: Path, items: int) -> tuple[float, float]:
+    async with serving(engine, model, aws):
         began = time.monotonic()
-        await drained(aws, ITEMS)
-        return time.monotonic() - began
+        await drained(aws, items)
+        ended = time.monotonic()
+        return ended - began, ended
 
 
 def _job(number: int, size: int) -> Job:
