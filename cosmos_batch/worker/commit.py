@@ -107,7 +107,7 @@ class Committer:
     def finish(self, delivery: Delivery, row: JobRow, document: bytes | None = None) -> None:
         """Store and report a decided result, or count it in the shards of runs, and delete the message.
 
-        `document` is the winner's; without it, it is read where it was kept.
+        `document` is the winner's document, if the caller has it; otherwise it is read from where its attempt kept it.
 
         Once the result was reported, no file is written again, because VAMS moves the files away. If AWS refuses to
         write them, the job fails with that error.

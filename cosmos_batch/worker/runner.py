@@ -306,16 +306,17 @@ class Runner:
 
 @asynccontextmanager
 async def _temporary_folder() -> AsyncIterator[Path]:
-    """Make a folder for a job's files, and remove it at the end, both in a thread.
+    """Make a folder for a job's files, and have it removed at the end, both in a thread.
 
-    Each of these system calls releases Python's lock. The event loop would wait for it anew each time, for as long as
-    the threads of other jobs have it, and all answers wait for the event loop.
+    Each of these system calls releases Python's global interpreter lock. In the event loop, for which all answers wait,
+    each would wait anew for as long as the threads of other jobs have the lock. The removal is not awaited: an attempt
+    that has ended could otherwise still be cancelled meanwhile, and its job be given back once more.
     """
     folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="job-", ignore_cleanup_errors=True)
     try:
         yield Path(folder.name)
     finally:
-        await asyncio.to_thread(folder.cleanup)
+        asyncio.get_running_loop().run_in_executor(None, folder.cleanup)
 
 
 async def _call_to_the_end(call: Callable[..., object], *arguments: object) -> None:

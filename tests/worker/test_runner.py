@@ -1,22 +1,24 @@
 """A worker takes a job from its message to its callback, or to an error with a remedy, on moto."""
 
+import asyncio
 import json
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread, current_thread
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from cosmos_batch.contract.error import Error, too_late
 from cosmos_batch.contract.job import Job, JobMessage
 from cosmos_batch.contract.result import Result
 from cosmos_batch.state import Attempt, StagedDocuments
+from cosmos_batch.worker import attempt_endings
 from tests.worker.conftest import ASSETS, STATE, WorkerFixture
-from tests.worker.engines import PATIENCE, Counting
+from tests.worker.engines import PATIENCE, Counting, until
 
 
 def test_a_job_ends_as_a_document_a_callback_and_a_row(bench: WorkerFixture) -> None:
@@ -106,11 +108,32 @@ def test_a_worker_does_not_read_back_the_document_that_it_has_made(
     assert json.loads(bench.document("one"))["result"] == "What?"
 
 
-def test_the_event_loop_neither_makes_nor_removes_the_folder_of_a_job(
+def test_a_document_is_published_from_memory_after_a_commit_whose_response_was_lost(
     bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its system calls would wait for Python's lock again and again, and with them all answers."""
+    """The attempt finds out that it has won itself."""
+    monkeypatch.setattr(attempt_endings, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(StagedDocuments, "read", lambda *_: pytest.fail("the document was read"))
+    commit, lost = bench.jobs.commit, ReadTimeoutError(endpoint_url="https://dynamodb")
+
+    def commit_without_a_response(*arguments: Any) -> None:
+        commit(*arguments)
+        raise lost
+
+    monkeypatch.setattr(bench.jobs, "commit", commit_without_a_response)
+    bench.send(bench.job())
+    bench.worker().run()
+    assert json.loads(bench.document("one"))["result"] == "What?"
+    row = bench.jobs.get("one")
+    assert row is not None and row.state == "SUCCEEDED"
+
+
+def test_an_attempt_ends_before_the_folder_of_its_job_is_removed_in_a_thread(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt that has failed, and is cancelled while its folder is removed, would be given back once more."""
     threads: dict[str, Thread] = {}
+    ended = Event()
 
     class Noted(tempfile.TemporaryDirectory[str]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -119,14 +142,31 @@ def test_the_event_loop_neither_makes_nor_removes_the_folder_of_a_job(
 
         def cleanup(self) -> None:
             threads["removed"] = current_thread()
+            assert ended.wait(PATIENCE)
             super().cleanup()
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", Noted)
     monkeypatch.setattr(tempfile, "tempdir", str(bench.folder))
-    bench.send(bench.job())
-    bench.worker().run()
+    bench.send(bench.job(prompt='{"raise": "out of memory"}'))
+    worker = bench.worker(max_attempts=2, idle_seconds=600)
+    given_back: list[tuple[Any, ...]] = []
+    give_back = worker.runner.queue.give_back
+    monkeypatch.setattr(worker.runner.queue, "give_back", lambda *of: (given_back.append(of), give_back(*of)))
+
+    async def scene() -> None:
+        serving = asyncio.ensure_future(worker.serve())
+        await until(lambda: "removed" in threads)
+        worker.loop.stop()
+        await serving
+        ended.set()
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    assert len(given_back) == 1
+    row = bench.jobs.get("one")
+    assert row is not None
+    assert (row.attempts, row.give_backs) == (1, 0), "it has failed once, and was not given back"
     assert threads.keys() == {"made", "removed"} and current_thread() not in threads.values()
-    assert not list(bench.folder.glob("job-*")), "it is gone"
+    assert not list(bench.folder.glob("job-*")), "it is gone, in spite of the error"
 
 
 def make_visible(bench: WorkerFixture, job: Job) -> None:
