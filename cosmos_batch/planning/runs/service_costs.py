@@ -10,14 +10,14 @@ UNITS_PER_ITEM = {
     "dynamodb.write": 11.1,
     "s3.put": 1.015,
     "events.published": 0.991,
-    "sqs.request": 1.807,
+    "sqs.request": 1.705,
     "s3.get": 2.028,
-    "lambda.gb_second": 0.08244,
-    "dynamodb.read": 5.19,
+    "lambda.gb_second": 0.05345,
+    "dynamodb.read": 4.176,
     "states.transition": 0.031,
-    "sqs.fair": 1.771,
-    "logs.ingested": 2.823e-07,
-    "lambda.request": 0.029,
+    "sqs.fair": 1.678,
+    "logs.ingested": 2.797e-07,
+    "lambda.request": 0.026,
 }
 _OF_A_DOCUMENT = ("s3.put", "events.published")  # one unit of each
 
