@@ -116,15 +116,15 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, and the 8B on one. On host D raw vLLM was stopped after 330 s, in
-its third pass or before. The last command needs two GPUs. The first ran on A, the third on A and D, on both GPUs and
-there once more with kept caches and into another file, each with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). Where a
-pass is missing, `--passes 0` or `--large 0` left it out, or, with four cores on D, the command was stopped. Their files
-were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does
-not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the older commit ran beside those
-of the newer one, by its own benchmark, whose question without a clip had been replaced by that of the newer one. The
-profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`;
-`benchmarks.stack_samples` sums such samples.
+Not measured with this release: raw vLLM on an H100, and the 8B on one. On host D raw vLLM was stopped after 330 s,
+before it printed a rate, and FP8 and all of vLLM's CUDA graphs were not tried. The last command needs two GPUs. The
+first ran on A, the third on A and D, on both GPUs and there once more with kept caches and into another file, each with
+16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). Where a pass is missing, `--passes 0` or `--large 0` left it out, or, with
+four cores on D, the command was stopped. Their files were merged, and the texts of answers left out. With
+`CUDA_HOME=/none` vLLM does not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the
+older commit ran beside those of the newer one, by its own benchmark, whose question without a clip had been replaced by
+that of the newer one. The profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50
+--format raw`; `benchmarks.stack_samples` sums such samples.
 
 ```
 {_RAW_COMMAND.replace("--passes 1", "--passes 2")} --clips 1000
@@ -194,22 +194,23 @@ def in_16_bit(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _of_the_cores(sessions: list[dict[str, Any]]) -> str:
-    """Say what the cores have to do with how busy the GPU was, in the passes of 1,000 clips."""
+    """Say how much the cores did in passes of 1,000 clips, and how busy the GPU was meanwhile."""
     passes = sorted((one for session in sessions for one in steady_passes(session)), key=_share_of_engine)
-    shares = [_share_of_engine(one) for one in passes]
+    shares = [100 * _share_of_engine(one) for one in passes]
     of_clip = sorted(sum(one["cpuSeconds"].values()) / one["clips"] for one in passes)
     return (
-        f"- Of the {len(passes)} passes of our worker in 16-bit on A and D, a clip took all processes {of_clip[0]:.2f} "
-        f"to {of_clip[-1]:.2f} s of CPU time: the cores are not always as fast; why was not looked into. The process "
-        f"of vLLM's engine computed for {shares[0]:.0%} to {shares[-1]:.0%} of the time, and the GPU was busy for "
-        f"{passes[0]['gpu']['busy']:.1f} % of the pass with the first share, and for {passes[-1]['gpu']['busy']:.1f} % "
-        "of that with the last. One thread of that process prepares the GPU's steps, and one thread can use one core "
-        "only. So slow cores probably make the GPU wait for it; it was not profiled in these passes."
+        f"- In the {len(passes)} passes of our worker in 16-bit on A and D, a clip took all processes {of_clip[0]:.2f} "
+        f"to {of_clip[-1]:.2f} s of CPU time. It differs from pass to pass, also on one GPU with one commit; why was "
+        f"not looked into. The CPU time of vLLM's engine process, of all its threads, was {shares[0]:.0f} to "
+        f"{shares[-1]:.0f} % of the pass's time. The GPU was busy for {passes[0]['gpu']['busy']:.1f} % of the pass "
+        f"with the smallest share, for {passes[-1]['gpu']['busy']:.1f} % of that with the largest, and in between "
+        "mostly for less where the share was larger. That fits a GPU that waits for this process, one thread of which "
+        "prepares all its steps; but no profile was taken."
     )
 
 
 def _share_of_engine(one: dict[str, Any]) -> float:
-    """Return for which part of a pass vLLM's engine computed on a core."""
+    """Return the CPU time of vLLM's engine process in a pass, relative to the pass's time."""
     return float(one["cpuSeconds"]["engine"] / one["seconds"])
 
 
@@ -232,7 +233,7 @@ def _of_graphs(h200: dict[str, Any]) -> str:
 def _of_passes(session: dict[str, Any]) -> str:
     """Return the cells of a session: its passes of 1,000 clips, that of few, and what the GPU did."""
     passes = steady_passes(session)
-    few = f"{best(session):.2f}" if "ready 0" in session else ""
+    few = listed((session[step]["perSecond"] for step in session if step.startswith("ready")), 2)
     busy = listed((one["gpuSteady"]["busy"] for one in passes), 1)
     clock, power = (fmean(one["gpuSteady"][of] for one in passes) for of in ("megahertz", "watts"))
     rates = listed((one["perSecond"] for one in passes), 2)

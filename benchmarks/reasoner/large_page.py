@@ -11,6 +11,15 @@ IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
 CORES = FOLDER / "reasoner-large-cores.json"  # what the cores do for such clips, on an H200
 DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
 _HALF = 50  # percent of a second
+_PARTS = {
+    "probe": "reading the times of all frames, which a job does twice; with b17eb036 FFmpeg decoded a frame for it",
+    "openAndDecode": "opening the file where FFmpeg decodes a frame for it, as with b17eb036",
+    "open": "opening the file without, as now",
+    "sample": "sampling: opening, decoding by the GPU, and scaling",
+    "scaleInOneStep": "scaling the sampled frames in one step, as with b17eb036",
+    "scaleInTwoSteps": "scaling them [by way of 4:4:4](#sampling-a-cameras-clip), as now",
+    "write": "writing and hashing the frames",
+}
 
 
 def text(shipped: dict[str, Any], h200: dict[str, Any]) -> str:
@@ -21,7 +30,7 @@ def text(shipped: dict[str, Any], h200: dict[str, Any]) -> str:
 
 {_on_h200(h200, h200["otherGpu"]["bf16"])}
 
-{_of_cores(shipped["bf16"], stored(CORES), stored(gpu_decoding.RESULT))}
+{_of_cores(shipped, h200, stored(CORES), stored(gpu_decoding.RESULT))}
 
 {_gpu_decoding(stored(gpu_decoding.RESULT))}"""
 
@@ -69,32 +78,43 @@ def _on_h200(run: dict[str, Any], session: dict[str, Any]) -> str:
     many, four = (_passes(session, decoder) for decoder in DECODERS[1:])
     later = [busy_from(one) - busy_from(other) for one, other in zip(four, many[: len(four)], strict=True)]
     busy = [listed((one["gpuSteady"]["busy"] for one in passes), 0) for passes in (four, many)]
+    of_that = "of the first of these" if len(four) < len(many) else "of that"
     return filled(
         f"On an H200 in 16-bit ({run['day']}, commit {run['commit']}, {many[0]['clips']} clips) a worker answered "
         f"{cpu} a second without it and {gpu} with it on 16 cores, and {few} with it on four: "
-        f"{listed(shares_of_few_cores(session), 3)} of that. On four the first second of which the GPU was busy for "
+        f"{listed(shares_of_few_cores(session), 3)} {of_that}. On four the first second of which the GPU was busy for "
         f"more than half came {listed(later, 0)} s later than on 16, and the GPU was busy for {busy[0]} % of the "
         f"middle 70 %, with 16 for {busy[1]} %.",
     )
 
 
-def _of_cores(session: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
+def _of_cores(shipped: dict[str, Any], h200: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
     """Say what the cores do for a large clip that the GPU decodes, and what takes less of them than before."""
-    of_clip = _cpu_seconds_of_clip(_passes(session, DECODERS[1])[0])
+    now, then = (_passes(session, DECODERS[1])[0] for session in (shipped["bf16"], h200["otherGpu"]["bf16"]))
     many, few = (earlier["bf16"][f"1080p, {decoder}"] for decoder in DECODERS[1:])
-    before, one = _cpu_seconds_of_clip(many), sampling["phases"]
-    return filled(
-        f"All processes together took {sum(of_clip.values()):.2f} s of CPU time for each of these clips with 16 cores, "
-        f"at the newer commit: the worker {of_clip['worker']:.2f}, vLLM's server {of_clip['server']:.2f} and its "
-        f"engine {of_clip['engine']:.2f}. At commit {earlier['commit']}, on a third host, it was "
-        f"{sum(before.values()):.2f}, {before['worker']:.2f} of it for the worker, and four cores reached "
-        f"{few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). One clip alone, in one thread "
-        f"on an H200 ({sampling['day']}, commit {sampling['commit']}), took {one['sample']:.2f} s of a core for "
-        f"sampling, of which scaling its frames [by way of 4:4:4](#sampling-a-cameras-clip) was "
-        f"{one['scaleInTwoSteps']:.2f}, {one['scaleInOneStep']:.2f} in one step; {one['open']:.3f} for opening the "
-        f"file, {one['openAndDecode']:.3f} where FFmpeg decodes to do so; {one['probe']:.3f} for reading the frames' "
-        f"times; and {one['write']:.3f} for writing and hashing the frames. At commit 924b67c3 frames were scaled by "
-        "way of 4:2:2, which takes about half as long, and reading the times, which a job does twice, took 0.08 s.",
+    about = filled(
+        "Seconds of CPU time that all processes together took for each of these clips, with `gpuDecode` and 16 cores: "
+        f"{_of_processes(now)} with commit {shipped['commit']}; {_of_processes(then)} with commit {h200['commit']}, on "
+        f"another host; and {_of_processes(many)} with commit {earlier['commit']}, with which four cores reached "
+        f"{few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same program in "
+        "all of them, so a part of the difference is the hosts'. One clip alone, in one thread, took these seconds of "
+        "a core, on two hosts with an H200:",
+    )
+    runs = (earlier["later"], sampling)
+    rows = []
+    for part, words in _PARTS.items():
+        cells = [f"{run['phases'][part]:.3f}" for run in runs]
+        rows.append(f"| {words} | {' | '.join(cells)} |")
+    head = f"| | commit {runs[0]['commit']} | commit {runs[1]['commit']} |"
+    return "\n".join([about, "", head, "|---|---|---|", *rows])
+
+
+def _of_processes(one: dict[str, Any]) -> str:
+    """Return the CPU seconds of a clip, as a sum, and how they are divided."""
+    of_clip = _cpu_seconds_of_clip(one)
+    return (
+        f"{sum(of_clip.values()):.2f} ({of_clip['worker']:.2f} the worker, {of_clip['server']:.2f} vLLM's server, "
+        f"{of_clip['engine']:.2f} its engine)"
     )
 
 
@@ -117,4 +137,18 @@ def _gpu_decoding(found: dict[str, Any]) -> str:
         f"{one['cpuSecondsPerClip']:.2f} s |"
         for one in found["rates"]
     ]
-    return "\n".join([about, "", "| decoder | clips per second | CPU time of a clip |", "|---|---|---|", *rows])
+    before = found["before"]
+    since = filled(
+        f"With frames scaled by way of 4:2:2, on another host with an H200 ({before['day']}, commit "
+        f"{before['commit']}): {_listed_rates(before)}. Scaling, host and what ran beside it all differ.",
+    )
+    head = "| decoder | clips per second | CPU time of a clip |"
+    return "\n".join([about, "", head, "|---|---|---|", *rows, "", since])
+
+
+def _listed_rates(found: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{one['perSecond']:.2f} a second and {one['cpuSecondsPerClip']:.2f} s each with the "
+        f"{one['decoder'].upper()}'s decoder and {one['cores']} cores"
+        for one in found["rates"]
+    )
