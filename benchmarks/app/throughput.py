@@ -46,11 +46,11 @@ class _AllAtOnce(ScriptedEngine):
 
 def measure() -> list[Measurement]:
     """Measure one worker with 20 places on `ITEMS` items, and one whose engine answers all its items at once."""
-    seconds = _seconds(ScriptedEngine(), ITEMS, 0.0)[0]
+    seconds = _served(ScriptedEngine(), ITEMS, 0.0)[0]
     ends = []
     for _ in range(ROUNDS):
         engine = _AllAtOnce()
-        ends.append(_seconds(engine, AT_ONCE, SECONDS_PER_CALL)[1] - engine.answered_at)
+        ends.append(_served(engine, AT_ONCE, SECONDS_PER_CALL)[1] - engine.answered_at)
     return [_of_items(seconds), _of_the_end(ends)]
 
 
@@ -74,7 +74,7 @@ def _of_the_end(seconds: list[float]) -> Measurement:
     )
 
 
-def _seconds(engine: ScriptedEngine, items: int, seconds_per_call: float) -> tuple[float, float]:
+def _served(engine: ScriptedEngine, items: int, seconds_per_call: float) -> tuple[float, float]:
     """Serve a number of items. Return how long it took, and when the last was done by `time.monotonic`."""
     with tempfile.TemporaryDirectory() as folder:
         picture = sample_image(Path(folder) / "picture.png").read_bytes()
