@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.generator import accelerations_page, modes_page
 from benchmarks.paragraphs import listed
-from benchmarks.reasoner import gpu_page as reasoner_gpu_page
+from benchmarks.reasoner import gpu_results
 from benchmarks.results import kept, stored
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.page import KILLS
@@ -41,12 +41,12 @@ def write() -> None:
 
 
 def _reasoner() -> str:
-    shipped, found = (stored(path) for path in (reasoner_gpu_page.SHIPPED_ON_H200, reasoner_gpu_page.ON_H200))
-    sessions = [*reasoner_gpu_page.in_16_bit(shipped), *reasoner_gpu_page.in_16_bit(found)]
-    many = [one["perSecond"] for session in sessions for one in reasoner_gpu_page.steady_passes(session)]
-    few = [session[step]["perSecond"] for session in sessions for step in session if step.startswith("ready")]
-    queued = stored(reasoner_gpu_page.QUEUED_ON_H200)
-    raw, of_few = (listed(reasoner_gpu_page.rates_of_raw(run), 1) for run in (found, queued))
+    shipped, found = (stored(path) for path in (gpu_results.SHIPPED_ON_H200, gpu_results.ON_H200))
+    sessions = [*gpu_results.in_16_bit(shipped), *gpu_results.in_16_bit(found)]
+    many = [one["perSecond"] for session in sessions for one in gpu_results.steady_passes(session)]
+    few = [one["perSecond"] for session in sessions for one in gpu_results.ready_passes(session)]
+    queued = stored(gpu_results.QUEUED_ON_H200)
+    raw, of_few = (listed(gpu_results.rates_of_raw(run), 1) for run in (found, queued))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
         f"{shipped['vllm']} | {min(many):.1f} to {max(many):.1f} clips a second of 1,000 that are sent at once, "

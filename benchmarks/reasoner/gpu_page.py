@@ -1,35 +1,34 @@
 """Write the section of `docs/benchmarks.md` about the reasoner with the vLLM that the images hold."""
 
-from statistics import fmean
 from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
-from benchmarks.paragraphs import filled, listed
-from benchmarks.reasoner import large_page, start_page
+from benchmarks.paragraphs import filled
+from benchmarks.reasoner import large_page, shipped_page, start_page
+from benchmarks.reasoner.gpu_results import (
+    BEFORE_ON_H200,
+    EIGHT,
+    FULL_GPU,
+    NEWEST,
+    ON_H100,
+    ON_H200,
+    PREPARED_ON_H100,
+    PROCESSES,
+    QUEUED_ON_H200,
+    RESULT,
+    SHIPPED_ON_H200,
+    TWO_GPUS,
+    best,
+    rate_of_raw,
+    steady_rate,
+)
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
-from benchmarks.results import FOLDER, kept, stored, table
+from benchmarks.results import kept, stored, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
-RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM cuts
-ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
-NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
-QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
-ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # with raw vLLM of as many clips, and FP8, on both GPUs of a host
-SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-f3ec9c69.json"  # as it ships, on both GPUs of another host
-# Two earlier commits on two other hosts, each with raw vLLM on the host's other GPU. The first has processes too.
-PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"
-BEFORE_ON_H200 = (PROCESSES, FOLDER / "reasoner-gpu-2b-h200-712256b7.json")
-EIGHT = FOLDER / "reasoner-gpu-8b.json"
-TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
-FULL_GPU = FOLDER / "reasoner-full-gpu.json"
-PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
-RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
-OF_PROCESSES = 600  # goal: the rate of our worker relative to that of a process for each clip
 _ALL = 1000  # jobs prepared at once, more than a worker has
-CHANCE = 1.02  # two single passes whose rates differ by less are counted as equal
-BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
 _FP8_COMMAND = (
     "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
     "--large 24 --lossy fp8,fp8Cache"
@@ -64,9 +63,9 @@ def text() -> str:
     before = [stored(path) for path in BEFORE_ON_H200]
     return f"""## The reasoner on a GPU
 
-{_as_it_ships(shipped, h200, before)}
+{shipped_page.as_it_ships(shipped, h200, before)}
 
-{_goals(h100, newest, shipped, h200, before)}
+{shipped_page.goals(h100, newest, shipped, h200, before)}
 
 ### Our patches and vLLM's own
 
@@ -149,199 +148,6 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compar
 """
 
 
-def _as_it_ships(shipped: dict[str, Any], h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
-    """Return the rates with what is in the images, and those of raw vLLM beside earlier commits."""
-    exact, other, load = h200["bf16"], h200["otherGpu"], h200["workload"]
-    of_few, steady = other["bf16"]["ready 0"], exact["steady"]
-    sessions = [*in_16_bit(shipped), *in_16_bit(h200)]
-    about = filled(
-        f"Measured {h200['day']} on {h200['machine']}, vLLM {h200['vllm']}, torch {h200['torch']}, as the lock of the "
-        f"image has them: random weights in the true {load['shape'].upper()} shape, {of_few['clips']} "
-        f"different clips of four seconds at 640 x 480, for each {round(of_few['promptTokens']):,} tokens "
-        f"of prompt and {load['tokens']} of answer. A pass of {steady['clips']:,} asks about the same clips several "
-        "times, with other system prompts. Each of the hosts A to D has two such GPUs, with 16 cores each, which ran "
-        "benchmarks at the same time.",
-    )
-    return f"""{about}
-
-| | clips per second, {steady["clips"]:,} clips | {of_few["clips"]} clips | GPU busy | clock, power |
-|---|---|---|---|---|
-| D, first GPU: our worker, 16-bit, commit {shipped["commit"]} | {_of_passes(shipped["bf16"])} |
-| D, second GPU: the same | {_of_passes(shipped["otherGpu"]["bf16"])} |
-| A, first GPU: our worker, 16-bit, commit {h200["commit"]} | {_of_passes(exact)} |
-| A, first GPU, before: raw vLLM, `LLM.generate`, 16-bit | {listed(rates_of_raw(h200), 2)} | | | |
-| A, second GPU: our worker, 16-bit | {_of_passes(other["bf16"])} |
-| A, second GPU, after: the same, with all of vLLM's CUDA graphs | {_of_passes(other["graphs"])} |
-| A, first GPU: our worker, `fp8` and `fp8Cache` | {_of_passes(h200["fp8Cache"])} |
-{chr(10).join(_beside_raw(host, run) for host, run in zip("BC", before, strict=True))}
-
-- Our rates are those of the whole worker, from the queue to the callback. All clips are sent at once: the GPU waits for
-  the first of them, and ends with few. `LLM.generate` gets all prompts at once, with frames that were decoded before
-  its time begins.
-- "GPU busy", clock and power are means over the middle 70 % of the longer pass, from `nvidia-smi`. The limit of power
-  is 700 W, the highest clock 1,980 MHz.
-{filled(_of_the_cores(sessions), subsequent_indent="  ")}
-- {_same_answers([shipped["bf16"], exact, other["bf16"], h200["fp8Cache"]])} greedy answers of hosts A and D are the \
-same with our patches and with vLLM's.
-{filled(_of_fp8(h200), subsequent_indent="  ")}
-{filled(_of_graphs(h200), subsequent_indent="  ")}
-- vLLM finds no CUDA compiler in our image, and did not find the machine's."""
-
-
-def in_16_bit(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the sessions in 16-bit on both GPUs of a host."""
-    return [found["bf16"], found["otherGpu"]["bf16"]]
-
-
-def _of_the_cores(sessions: list[dict[str, Any]]) -> str:
-    """Say how much the cores did in passes of 1,000 clips, and how busy the GPU was meanwhile."""
-    passes = sorted((one for session in sessions for one in steady_passes(session)), key=_share_of_engine)
-    shares = [100 * _share_of_engine(one) for one in passes]
-    of_clip = sorted(sum(one["cpuSeconds"].values()) / one["clips"] for one in passes)
-    return (
-        f"- In the {len(passes)} passes of our worker in 16-bit on A and D, a clip took all processes {of_clip[0]:.2f} "
-        f"to {of_clip[-1]:.2f} s of CPU time. It differs from pass to pass, also on one GPU with one commit; why was "
-        f"not looked into. The CPU time of vLLM's engine process, of all its threads, was {shares[0]:.0f} to "
-        f"{shares[-1]:.0f} % of the pass's time. The GPU was busy for {passes[0]['gpu']['busy']:.1f} % of the pass "
-        f"with the smallest share, for {passes[-1]['gpu']['busy']:.1f} % of that with the largest, and in between "
-        "mostly for less where the share was larger. That fits a GPU that waits for this process, one thread of which "
-        "prepares all its steps; but no profile was taken."
-    )
-
-
-def _share_of_engine(one: dict[str, Any]) -> float:
-    """Return the CPU time of vLLM's engine process in a pass, relative to the pass's time."""
-    return float(one["cpuSeconds"]["engine"] / one["seconds"])
-
-
-def _of_graphs(h200: dict[str, Any]) -> str:
-    """Say what is known of the CUDA graphs that our server does not capture."""
-    first, other = steady_passes(h200["bf16"]), steady_passes(h200["otherGpu"]["bf16"])
-    [with_all] = steady_passes(h200["otherGpu"]["graphs"])
-    gain = with_all["perSecond"] / max(one["perSecond"] for one in other)
-    spread = first[-1]["perSecond"] / first[0]["perSecond"]
-    cores = sum(with_all["cpuSeconds"].values()) / sum(other[-1]["cpuSeconds"].values())
-    return (
-        f"- With all of vLLM's CUDA graphs one pass was {gain:.3f} times as fast as the faster of the two before it. "
-        "By [vLLM's scheduler](#answers-that-vllm-interrupts) no step uses the graphs that our server leaves out. The "
-        f"two passes on the first GPU differ by {spread:.3f} times, and the processes took only {cores:.2f} of the CPU "
-        "time that they took in the pass before, as if the cores had been faster. Whether these graphs help is not "
-        "known."
-    )
-
-
-def _of_passes(session: dict[str, Any]) -> str:
-    """Return the cells of a session: its passes of 1,000 clips, that of few, and what the GPU did."""
-    passes = steady_passes(session)
-    few = listed((session[step]["perSecond"] for step in session if step.startswith("ready")), 2)
-    busy = listed((one["gpuSteady"]["busy"] for one in passes), 1)
-    clock, power = (fmean(one["gpuSteady"][of] for one in passes) for of in ("megahertz", "watts"))
-    rates = listed((one["perSecond"] for one in passes), 2)
-    return f"{rates} | {few} | {busy} % | {clock:,.0f} MHz, {power:.0f} W"
-
-
-def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a session's passes of 1,000 clips."""
-    return [session[step] for step in session if step.startswith("steady")]
-
-
-def _same_answers(sessions: list[dict[str, Any]]) -> str:
-    same, compared = (sum(one["answers"][of] for one in sessions) for of in ("sameAnswers", "compared"))
-    return f"{same} of {compared}"
-
-
-def _of_fp8(h200: dict[str, Any]) -> str:
-    """Say by how much FP8 changes the log-probabilities of a prompt's tokens."""
-    agreement, prompts = h200["fp8Cache"]["agreement"], h200["fp8Cache"]["prompts"]
-    return (
-        f"- With `fp8` and `fp8Cache`, {agreement['sameAnswers']} of {agreement['compared']} greedy answers of 32 "
-        f"tokens are the same as in 16-bit, and {agreement['sameFirstToken']} first tokens. The log-probabilities of "
-        f"{prompts['tokens']} tokens of questions, after the clips, differ by {prompts['mean']:.2f} in the mean and "
-        f"{prompts['largest']:.2f} at most; their standard deviation is "
-        f"{h200['bf16']['answers']['questionSpread']:.2f}."
-    )
-
-
-def _beside_raw(host: str, found: dict[str, Any]) -> str:
-    """Return the rows of an earlier run in 16-bit: of our worker, and of raw vLLM on the host's other GPU."""
-    return f"""| {host}, first GPU: our worker, 16-bit, commit {found["commit"]} | {_of_passes(found["bf16"])} |
-| {host}, second GPU: raw vLLM, 16-bit | {listed(rates_of_raw(found), 2)} | | | |"""
-
-
-def _goals(
-    h100: dict[str, Any],
-    newest: dict[str, Any],
-    shipped: dict[str, Any],
-    h200: dict[str, Any],
-    before: list[dict[str, Any]],
-) -> str:
-    """Return which goals are met, by two runs on H100 and four on H200."""
-    exact, in_fp8 = ([_steady(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    newer = [*in_16_bit(shipped), *in_16_bit(h200)]
-    passes = [one for session in (*newer, *(run["bf16"] for run in before)) for one in steady_passes(session)]
-    rates = [one["perSecond"] for session in newer for one in steady_passes(session)]
-    middle, whole = (sorted(one[part]["busy"] for one in passes) for part in ("gpuSteady", "gpu"))
-    return f"""| goal | measured | |
-|---|---|---|
-| at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and {exact[1]:.2f} on \
-another, with [all jobs prepared at once](#the-start-of-a-queue); no pass of 1,000 since; on an H200 \
-{min(rates):.2f} to {max(rates):.2f} | {_met(max(exact) >= RATES["bf16"])} |
-| at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} on \
-another, with `fp8` and `fp8Cache`; no pass of 1,000 since; on an H200 {_steady(h200, "fp8Cache"):.2f} | \
-{_met(max(in_fp8) >= RATES["fp8"])} |
-| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {middle[0]:.1f} to {middle[-1]:.1f} % in the \
-middle 70 % of {len(passes)} passes, {whole[0]:.1f} to {whole[-1]:.1f} % with the ends, which decide | \
-{_met(min(whole) >= BUSY)} |
-{_goal_of_raw(h200, before)}
-{_goal_of_large_clips(shipped["bf16"], h200)}
-| start with kept caches to the first answer about a clip, at most {start_page.START_GOAL} of commit \
-{start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
-| the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
-{_met(start_page.ratio_until_ready() <= start_page.START_GOAL)} |
-{_goal_of_processes(stored(PROCESSES))}"""
-
-
-def _goal_of_raw(h200: dict[str, Any], before: list[dict[str, Any]]) -> str:
-    """Return the row of our worker beside raw vLLM: on one GPU, and of two runs with each on a GPU of its own."""
-    ours, clips = steady_passes(h200["bf16"]), h200["workload"]["clips"]
-    fastest = max(one["perSecond"] for one in ours) / rate_of_raw(h200)
-    together = fmean(one["seconds"] for one in h200["raw"]["passes"]) / fmean(one["seconds"] for one in ours)
-    ratios = [_steady(run, "bf16") / rate_of_raw(run) for run in before]
-    return (
-        f"| faster than raw vLLM in the same run on the same host | at commit {h200['commit']} on one GPU "
-        f"{together:.2f} times the rate, by two passes of {clips:,} clips each, and {fastest:.3f} times by the fastest "
-        f"of each; in two earlier runs, with each on a GPU of its own, {listed(ratios, 3)} times its fastest, so that "
-        f"no difference can be told | {_met(min(fastest, *ratios) > CHANCE)} |"
-    )
-
-
-def _goal_of_large_clips(session: dict[str, Any], h200: dict[str, Any]) -> str:
-    cpu, many, few = (large_page.rates(session, of) for of in large_page.DECODERS)
-    shares = large_page.shares_of_few_cores(session)
-    before = large_page.shares_of_few_cores(h200["otherGpu"]["bf16"])
-    return (
-        f"| 1920 x 1080: with 4 cores at least {OF_ALL_CORES} of the rate with 16, on an H200 | with `gpuDecode` "
-        f"{listed(few, 2)} clips per second with 4 and {listed(many, 2)} with 16, {listed(shares, 3)} by the first of "
-        f"these; at commit {h200['commit']} on another host {listed(before, 3)}; without it {listed(cpu, 2)} with 16, "
-        f"and 4 not measured | {_met(min(shares) >= OF_ALL_CORES)} |"
-    )
-
-
-def _goal_of_processes(found: dict[str, Any]) -> str:
-    times = _of_processes(found)
-    return (
-        f"| at least {OF_PROCESSES} times the clips of a process for each clip, commit {found['commit']} | "
-        f"{times:.0f} times: two processes of raw vLLM took {listed([one['process'] for one in found['process']], 1)} "
-        "s, with what vLLM had compiled before, packages in bytecode, and files in the page cache | "
-        f"{_met(times >= OF_PROCESSES)} |"
-    )
-
-
-def _of_processes(found: dict[str, Any]) -> float:
-    """Return how many clips a worker answers in the time of a process that answers one."""
-    return _steady(found, "bf16") * fmean(one["process"] for one in found["process"])
-
-
 def _patches(found: dict[str, Any]) -> str:
     """Return an earlier run, which compared our patches with those that vLLM cuts."""
     bf16, load = found["bf16"], found["workload"]
@@ -403,11 +209,11 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
     rates = filled(
         f"With 8, measured {h200['day']} on {h200['machine']}, while the host's other GPUs ran "
         f"benchmarks: {best(exact):.2f} clips per second of {exact['ready 0']['clips']}, "
-        f"{_steady(h200, 'bf16'):.2f} of {exact['steady']['clips']:,}, both sent at once and with their ends. Raw vLLM "
-        f"on the GPU beside it: {rate_of_raw(h200):.2f} of {h200['workload']['clips']}. "
+        f"{steady_rate(h200, 'bf16'):.2f} of {exact['steady']['clips']:,}, both sent at once and with their ends. Raw "
+        f"vLLM on the GPU beside it: {rate_of_raw(h200):.2f} of {h200['workload']['clips']}. "
         f"{exact['answers']['sameAnswers']} of {exact['answers']['compared']} greedy answers are the same with our "
         f"patches and with vLLM's. With `fp8` and `fp8Cache`: {best(in_fp8):.2f} and "
-        f"{_steady(h200, 'fp8Cache'):.2f}. Between a quarter and seven tenths of the time of 1,000 clips, "
+        f"{steady_rate(h200, 'fp8Cache'):.2f}. Between a quarter and seven tenths of the time of 1,000 clips, "
         f"{exact['steady']['perSecondSteady']:.2f} and {in_fp8['steady']['perSecondSteady']:.2f} a second were "
         "answered, by their tokens: clips that began together end together, so the rate rises and falls. Their GPUs "
         f"were busy for {exact['steady']['gpuSteady']['busy']:.1f} % and "
@@ -576,25 +382,6 @@ def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
     )
 
 
-def best(found: dict[str, Any]) -> float:
-    """Return the best rate of all clips at once."""
-    return max(float(found[step]["perSecond"]) for step in found if step.startswith("ready"))
-
-
-def rate_of_raw(found: dict[str, Any]) -> float:
-    """Return the clips per second of `LLM.generate` in its fastest pass."""
-    return max(rates_of_raw(found))
-
-
-def rates_of_raw(found: dict[str, Any]) -> list[float]:
-    """Return the clips per second of each pass of `LLM.generate`."""
-    return [float(found["workload"]["clips"] / one["seconds"]) for one in found["raw"]["passes"]]
-
-
-def _steady(found: dict[str, Any], name: str) -> float:
-    return float(found[name]["steady"]["perSecond"])
-
-
 def _rows(found: dict[str, Any]) -> str:
     rows = []
     for name, words in _NAMES.items():
@@ -614,7 +401,3 @@ def _gpu(one: dict[str, Any]) -> str:
 def _share(found: dict[str, Any], thread: str) -> str:
     profile = found["profile"]
     return f"{profile['samples'][thread] / profile['hertz'] / profile['seconds']:.0%}"
-
-
-def _met(met: bool) -> str:
-    return "met" if met else "**not met**"

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import headlines, page
 from benchmarks.generator import accelerations, accelerations_page, modes_page, true_generator
 from benchmarks.machine import gpus_of_this_process
-from benchmarks.reasoner import comparison, true_shapes
+from benchmarks.reasoner import comparison, gpu_results, true_shapes
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import gpu as reasoner_gpu
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
@@ -75,10 +75,10 @@ def test_every_answer_had_the_length_that_was_forced() -> None:
 
 
 def test_clips_as_patches_were_measured_with_the_same_answers_and_no_slower() -> None:
-    found = json.loads(reasoner_gpu_page.RESULT.read_text(encoding="utf-8"))
+    found = json.loads(gpu_results.RESULT.read_text(encoding="utf-8"))
     answers = found["bf16"]["answers"]
     assert answers["sameAnswers"] == answers["compared"] > 0
-    assert reasoner_gpu_page.best(found["bf16"]) > found["bf16"]["plain"]["perSecond"]
+    assert gpu_results.best(found["bf16"]) > found["bf16"]["plain"]["perSecond"]
     assert {found[name][step]["tokens"] for name in ("bf16", "fp8", "fp8-kv") for step in ("ready 0",)} == {256.0}
     text = reasoner_gpu_page.text()
     assert text.count("**not met**") == 6, "16-bit on an H100, FP8, GPU busy, raw vLLM, few cores, until asked"

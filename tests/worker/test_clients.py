@@ -1,4 +1,4 @@
-"""What the calls of a worker's AWS clients have in common."""
+"""Each call of a worker's AWS clients names this program as its user agent."""
 
 from typing import Any
 
