@@ -41,11 +41,13 @@ from benchmarks.reasoner.large_clips import make_large_clips
 from benchmarks.reasoner.server import STEADY_CLIPS, ServerProgress, connection_to
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
-from cosmos_batch.engines.reasoner import chat_request
+from cosmos_batch.engines.job_threads import MediaThreads
+from cosmos_batch.engines.reasoner import chat_request, chat_response, preparation_program
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest
 from cosmos_batch.engines.reasoner.vllm import engine as vllm_engine
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
-from cosmos_batch.media.gpu_decoding import device_of_this_process
+from cosmos_batch.media.gpu_decoding import AT_ONCE, device_of_this_process
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.logs import start_logging
 
@@ -133,9 +135,18 @@ class ReasonerSession:
             decoders["GPU"] = (*exact, _ON_GPU)
         for decoder, engine.lossy in decoders.items():
             self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
-        with on_cores(set(sorted(cores)[:FEW_CORES])):
+        with on_cores(set(sorted(cores)[:FEW_CORES])), self._few_threads():
             self.keep(f"1080p, {FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
         engine.lossy = exact
+
+    @contextmanager
+    def _few_threads(self) -> Iterator[None]:
+        """Have the engine decode in as many threads as if it had been started with few cores and `gpuDecode`."""
+        of_all_cores = self._engine._media_threads
+        self._engine._media_threads = MediaThreads(AT_ONCE)
+        yield
+        self._engine._media_threads.close()
+        self._engine._media_threads = of_all_cores
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
         """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""
@@ -182,13 +193,12 @@ class ReasonerSession:
         yield
         self._plain = False
 
-    def forced(self, prepare: Any, *arguments: Any, **options: Any) -> Any:
-        """Prepare a request as the worker does, but with an answer that ends only at its limit of tokens."""
-        request = prepare(*arguments, **options)
+    def forced(self, ask: Any, connection: Any, model: str, request: ChatRequest, dialect: Any) -> Any:
+        """Send a request as the worker does, but for an answer that ends only at its limit of tokens."""
         request.body["ignore_eos"] = True
         if self._plain:
             make_plain(request.body)
-        return request
+        return ask(connection, model, request, dialect)
 
 
 def make_plain(body: dict[str, Any]) -> None:
@@ -299,13 +309,21 @@ def _move(cores: set[int]) -> None:
 
 
 def cpu_seconds_by_process() -> dict[str, float]:
-    """Return the CPU time so far of this process, which is the worker, of vLLM's server, and of its engine."""
-    found = {"worker": cpu_seconds(os.getpid()), "server": 0.0, "engine": 0.0}
+    """Return the CPU time so far of the worker, which is this process, of those that prepare its requests, of vLLM's
+    server, and of its engine.
+    """
+    found = {"worker": cpu_seconds(os.getpid()), "preparation": 0.0, "server": 0.0, "engine": 0.0}
     for process in children(os.getpid()):
         with suppress(OSError):  # it has ended
-            name = "engine" if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"VLLM") else "server"
-            found[name] += cpu_seconds(process)
+            found[_part_of(Path(f"/proc/{process}/cmdline").read_bytes())] += cpu_seconds(process)
     return found
+
+
+def _part_of(command: bytes) -> str:
+    """Return which part of a worker a process is, by its command line."""
+    if command.startswith(b"VLLM"):
+        return "engine"
+    return "preparation" if preparation_program.__name__.encode() in command else "server"
 
 
 @contextmanager
@@ -371,10 +389,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 @contextmanager
 def _changed_requests_and_servers(session: ReasonerSession, for_server: list[str]) -> Iterator[None]:
     """While the context lasts, start servers with more options, and let each answer end only at its limit of tokens."""
-    command, prepare = VllmPlan.command, chat_request.prepare_request
+    command, ask = VllmPlan.command, chat_response.complete_chat
     with (
         mock.patch.object(VllmPlan, "command", lambda *plan: [*command(*plan), *_TRUST, *for_server]),
-        mock.patch.object(vllm_engine, "prepare_request", partial(session.forced, prepare)),
+        mock.patch.object(vllm_engine, "complete_chat", partial(session.forced, ask)),
     ):
         yield
 

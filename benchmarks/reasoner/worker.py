@@ -10,7 +10,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,8 @@ from benchmarks.reasoner.clips import ReasonerWorkload, make_job
 from benchmarks.reasoner.server import connection_to
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner import chat_request
+from cosmos_batch.engines.reasoner import chat_request, chat_response
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 
@@ -134,11 +134,10 @@ def _forced_length() -> AbstractContextManager[Any]:
 
     The worker itself has no option for this.
     """
-    real: Callable[..., chat_request.ChatRequest] = chat_request.prepare_request
+    ask = chat_response.complete_chat
 
-    def prepare(*arguments: Any, **options: Any) -> chat_request.ChatRequest:
-        request = real(*arguments, **options)
+    async def forced(connection: Any, model: str, request: ChatRequest, dialect: Any) -> Any:
         request.body["ignore_eos"] = True
-        return request
+        return await ask(connection, model, request, dialect)
 
-    return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.prepare_request", prepare)
+    return mock.patch("cosmos_batch.engines.reasoner.vllm.engine.complete_chat", forced)

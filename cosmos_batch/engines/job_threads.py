@@ -14,6 +14,9 @@ from cosmos_batch.contract.job import Job
 T = TypeVar("T")
 
 LARGE_BYTES = 256 << 20
+LESS_URGENT = 5
+"""The niceness of what decodes media: where cores are few, the engine's own process, which keeps the GPU busy, has them
+first."""
 
 CancelCheck = Callable[[], None]
 """A thread calls this between pieces of work. It raises Failure (Cancelled) once the job is cancelled."""
@@ -64,12 +67,17 @@ class MediaThreads:
     ----------
     least
         The smallest number of threads, whatever the number of cores: more than 1 if they mostly wait for the GPU.
+
+    Attributes
+    ----------
+    count
+        How many there are for jobs without large files.
     """
 
     def __init__(self, least: int = 1) -> None:
-        threads = max(least, len(os.sched_getaffinity(0)) // 2)
-        self._small = ThreadPoolExecutor(threads, "prepare")
-        self._large = ThreadPoolExecutor(max(1, threads // 2), "prepare-large")
+        self.count = max(least, len(os.sched_getaffinity(0)) // 2)
+        self._small = ThreadPoolExecutor(self.count, "prepare", _become_less_urgent)
+        self._large = ThreadPoolExecutor(max(1, self.count // 2), "prepare-large", _become_less_urgent)
 
     async def run(self, job: Job, work: Callable[..., T], *arguments: object) -> T:
         """Call `work` in a thread that suits the size of the job's files, and return its result."""
@@ -80,3 +88,8 @@ class MediaThreads:
         """Wait until running work ends, and end the threads."""
         self._small.shutdown()
         self._large.shutdown()
+
+
+def _become_less_urgent() -> None:
+    """Set the niceness of the calling thread, and of threads and processes that it starts from now on."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LESS_URGENT)

@@ -1,13 +1,13 @@
 """The reasoner engine on vLLM: it runs vLLM's server as a child process and sends it many requests at once.
 
-A job's files are decoded here in a few threads, once, and written to files that the server reads without decoding; see
-`plugin`. The server's own log lines name no request, so a job's log holds the lines of this engine only.
+A job's files are decoded once, in a few processes beside this one, or by the GPU's decoder in a few threads of this
+one, and written to files that the server reads without decoding; see `plugin`. The server's own log lines name no
+request, so a job's log holds the lines of this engine only.
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from cosmos_batch.engines.checkpoints import context_length, refuse_incomplete
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.gpus import free_share, gpus_here
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.job_threads import CancelCheck, JobCancellation, MediaThreads
 from cosmos_batch.engines.lossy_modes import REASONERS, refuse_without_fp8, unavailable
-from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo, prepare_request
+from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
+from cosmos_batch.engines.reasoner.preparation_processes import PreparationProcesses
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
 from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
@@ -104,8 +105,14 @@ class VllmEngine:
         self._served.caches = self.caches
         self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
         self._media_threads = MediaThreads(gpu_decoding.AT_ONCE if self._decodes_on_gpu else 1)
-        with read_ahead(model_dir, _WEIGHTS):
-            self._served.start(model_dir)
+        processes = 0 if self._decodes_on_gpu else self._media_threads.count
+        self._preparing = PreparationProcesses(model_dir, self._served.plan.context, processes)
+        try:
+            with read_ahead(model_dir, _WEIGHTS):
+                self._served.start(model_dir)
+        except BaseException:
+            self._preparing.close()
+            raise
 
     async def run(self, job: Job, workdir: Path) -> Answer:
         """Answer one job. Cancelling the task stops decoding, or aborts the request to the server.
@@ -116,11 +123,18 @@ class VllmEngine:
             raise Failure("Internal", "The engine was asked before it had loaded a model.", "Load a model first.")
         paths = input_paths(job, workdir)
         with self._cancellation.scope() as check:
-            prepare = partial(prepare_request, on_gpu=self._decodes_on_gpu)
-            request = await self._media_threads.run(job, prepare, self._checkpoint, job, paths, check)
+            request = await self._media_threads.run(job, self._prepare, self._checkpoint, job, paths, check)
         space_json(request.body)
         dialect = self._served.dialect
         return await self._served.request(lambda connection: complete_chat(connection, MODEL, request, dialect))
+
+    def _prepare(self, checkpoint: CheckpointInfo, job: Job, paths: list[Path], check: CancelCheck) -> ChatRequest:
+        """Return the request for a job. Its files are decoded in another process, or, where the GPU decodes, in this
+        one: each process would take hundreds of megabytes of the GPU's memory.
+        """
+        if self._decodes_on_gpu:
+            return prepare_request(checkpoint, job, paths, check, on_gpu=True)
+        return self._preparing.prepare(job, paths, check)
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""
@@ -129,6 +143,7 @@ class VllmEngine:
         if self._checkpoint is not None:
             self._checkpoint = None
             self._media_threads.close()
+            self._preparing.close()
 
 
 def refuse_lossy_modes(modes: Sequence[LossyMode]) -> None:

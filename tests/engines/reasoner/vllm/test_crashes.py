@@ -19,7 +19,6 @@ from cosmos_batch.engines.errors import EngineDied
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
-from cosmos_batch.engines.reasoner.vllm import engine as vllm_module
 from cosmos_batch.engines.reasoner.vllm.command import serve_environment
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model, watchdog
@@ -288,7 +287,7 @@ def test_cancelling_a_job_stops_its_decoding(
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def decode(_reader: object, _job: object, _paths: object, check: Callable[[], None], **_: object) -> None:
+    def decode(_job: object, _paths: object, check: Callable[[], None]) -> None:
         begun.set()
         try:
             while True:
@@ -297,7 +296,7 @@ def test_cancelling_a_job_stops_its_decoding(
         finally:
             ended.set()
 
-    monkeypatch.setattr(vllm_module, "prepare_request", decode)
+    monkeypatch.setattr(dying._preparing, "prepare", decode)
     job = make_job(picture.name)
     place(picture, job, tmp_path)
 
