@@ -18,7 +18,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_threads import CancelCheck
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest
-from cosmos_batch.engines.reasoner.preparation_program import PreparationResult, PreparationTask, PreparedRequest
+from cosmos_batch.engines.reasoner.preparation_program import PreparationResult, PreparationTask, WrittenRequest
 
 # `-P` keeps the current folder out of the places where Python looks for modules, as it is with a script.
 _PROGRAM = [sys.executable, "-P", "-m", "cosmos_batch.engines.reasoner.preparation_program"]
@@ -95,7 +95,7 @@ class PreparationProcess:
         """Return whether the process has not ended."""
         return self._process.poll() is None
 
-    def ask(self, job: Job, paths: list[Path], check: CancelCheck) -> PreparedRequest | Error:
+    def ask(self, job: Job, paths: list[Path], check: CancelCheck) -> WrittenRequest | Error:
         """Send a job and wait for its result. Raises what `check` raises, and Failure where the process ends."""
         if not self._is_ready:
             self._next_line(job, check)
@@ -150,7 +150,7 @@ class PreparationProcess:
             self._tasks.close()
 
 
-def _with_journal(prepared: PreparedRequest) -> ChatRequest:
+def _with_journal(prepared: WrittenRequest) -> ChatRequest:
     journal = Journal()
     journal.lines += prepared.lines
     return ChatRequest(

@@ -29,8 +29,8 @@ class PreparationTask(Model):
     paths: list[str] = Field(description="The job's files, in the order of its inputs")
 
 
-class PreparedRequest(Model):
-    """A `ChatRequest`, with the lines of its journal."""
+class WrittenRequest(Model):
+    """A `ChatRequest` as one process writes it and another reads it."""
 
     body: dict[str, Any]
     lines: list[str]
@@ -43,7 +43,7 @@ class PreparedRequest(Model):
 class PreparationResult(Model):
     """What came of a task."""
 
-    outcome: PreparedRequest | Error
+    outcome: WrittenRequest | Error
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
         results.write(PreparationResult(outcome=outcome).model_dump_json().encode() + b"\n")
 
 
-def _outcome(checkpoint: CheckpointInfo, task: PreparationTask) -> PreparedRequest | Error:
+def _outcome(checkpoint: CheckpointInfo, task: PreparationTask) -> WrittenRequest | Error:
     try:
         request = prepare_request(checkpoint, task.job, [Path(path) for path in task.paths], _check_for_end)
     except Failure as failure:
@@ -72,8 +72,8 @@ def _check_for_end() -> None:
         sys.exit("The worker that asked for a request has ended.")
 
 
-def _with_lines(request: ChatRequest) -> PreparedRequest:
-    return PreparedRequest(
+def _with_lines(request: ChatRequest) -> WrittenRequest:
+    return WrittenRequest(
         body=request.body,
         lines=request.journal.lines,
         notes=request.notes,

@@ -254,4 +254,4 @@ def test_a_requests_fields_all_reach_this_process(checkpoint_dir: Path, clip: Pa
     job, paths = asked(clip, tmp_path / "job")
     request = prepare_request(CheckpointInfo.from_folder(checkpoint_dir, CONTEXT), job, paths, never)
     names = {*vars(request), "lines"} - {"journal"}
-    assert names == set(preparation_processes.PreparedRequest.model_fields)
+    assert names == set(preparation_processes.WrittenRequest.model_fields)

@@ -69,7 +69,7 @@ def test_what_decodes_the_videos_changes_no_compiled_code() -> None:
     assert engine.compiled_for() == as_it_is
 
 
-@pytest.mark.parametrize(("lossy", "threads"), [((), 1), (("gpuDecode",), 8)])
+@pytest.mark.parametrize(("lossy", "threads"), [((), 1), (("gpuDecode",), 6)])
 def test_threads_that_wait_for_the_gpus_decoder_are_as_many_with_few_cores(
     server_options: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch, lossy: list[LossyMode], threads: int
 ) -> None:
