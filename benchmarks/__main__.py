@@ -12,7 +12,7 @@ from benchmarks.app import deployment, imports, latency, throughput
 from benchmarks.console import chromium as console
 from benchmarks.generator import encoding
 from benchmarks.measurement import told
-from benchmarks.reasoner import comparison, decoding, scaling
+from benchmarks.reasoner import comparison, decoding, preparing, scaling
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import preemptions as reasoner_preemptions
 from benchmarks.results import measured
@@ -20,6 +20,7 @@ from benchmarks.results import measured
 MEASURES = {
     "foundation": lambda: [*imports.measure(), latency.measure(), *throughput.measure()],
     "decoding": lambda: [*decoding.measure(), *scaling.measure()],
+    "preparing": preparing.measure,
     "encoding": encoding.measure,
     "deployment": deployment.measure,
     "console": console.measure,

@@ -41,18 +41,15 @@ def write() -> None:
 
 
 def _reasoner() -> str:
-    shipped, found = (stored(path) for path in (gpu_results.SHIPPED_ON_H200, gpu_results.ON_H200))
-    sessions = [*gpu_results.in_16_bit(shipped), *gpu_results.in_16_bit(found)]
+    shipped = stored(gpu_results.SHIPPED_ON_H200)
+    sessions = (shipped["bf16"], shipped["before"]["bf16"])
     many = [one["perSecond"] for session in sessions for one in gpu_results.steady_passes(session)]
     few = [one["perSecond"] for session in sessions for one in gpu_results.ready_passes(session)]
-    queued = stored(gpu_results.QUEUED_ON_H200)
-    raw, of_few = (listed(gpu_results.rates_of_raw(run), 1) for run in (found, queued))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{shipped['vllm']} | {min(many):.1f} to {max(many):.1f} clips a second of 1,000 that are sent at once, "
-        f"{min(few):.1f} to {max(few):.1f} of 256, with the start and the end of the queue, on two hosts; raw "
-        f"`LLM.generate` on one of them {raw} of {found['workload']['clips']:,}, and on another host {of_few} of "
-        f"{queued['workload']['clips']} |"
+        f"{shipped['vllm']} | {listed(many, 1)} clips a second of {shipped['workload']['clips']:,} that are sent at "
+        f"once, on a host each, and {listed(few, 1)} of 256, with the start and the end of the queue; raw "
+        f"`LLM.generate` on the GPU of the first {listed(gpu_results.rates_of_raw(shipped), 1)} of 1,000 |"
     )
 
 

@@ -1,14 +1,17 @@
 """Write `docs/benchmarks.md` from the stored results."""
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks.generator import accelerations_page, modes_page
+from benchmarks.paragraphs import filled
 from benchmarks.reasoner import cpu_page as reasoner_cpu_page
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
-from benchmarks.results import kept, table
+from benchmarks.results import FOLDER, kept, stored, table
 from benchmarks.runs import page as runs_page
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+MANY_CORES = FOLDER / "preparing-16-cores.json"  # clips sampled and written, in threads and in processes
 
 
 def text() -> str:
@@ -46,6 +49,12 @@ decodes H.264 until it knows the format of its pixels.
 step of FFmpeg's ([decision 056](decisions/056-scaled-frames-keep-their-colors.md)). The right values are computed in
 floating-point numbers. The clip has a sensor's grain in all colors, which is hard to scale.
 
+## Preparing requests
+
+{table(kept("preparing"))}
+
+{_preparing(stored(MANY_CORES))}
+
 ## Writing a generated video
 
 {table(kept("encoding"))}
@@ -75,3 +84,22 @@ the page.
 {runs_page.text()}
 {reasoner_gpu_page.text()}{reasoner_cpu_page.text()}
 {modes_page.text()}{accelerations_page.text()}"""
+
+
+def _preparing(found: dict[str, Any]) -> str:
+    """Say what the rows on preparing requests are of, and what more cores do."""
+    rates = {(one["cores"], one["way"]): one for one in found["rates"]}
+    many, few = (
+        f"{rates[cores, 'processes']['perSecond']:.1f} a second in {rates[cores, 'processes']['atOnce']} processes and "
+        f"{rates[cores, 'threads']['perSecond']:.1f} in as many threads"
+        for cores in (16, 4)
+    )
+    return filled(
+        "[`preparing.py`](../benchmarks/reasoner/preparing.py) prepares requests as a worker with vLLM does: it reads "
+        "the headers of a clip, decodes and scales it, and writes the frames for the server. Threads share one lock "
+        "of Python's; processes get a job and return a request as JSON ([decision "
+        "057](decisions/057-requests-are-prepared-in-processes.md)). A lone process waits while the next job reaches "
+        f"it. With more cores it has not run yet. There ({found['day']}, {found['machine']}, commit "
+        f"{found['commit']}) the same clips were sampled and written by a script, without requests: with 16 cores "
+        f"{many}; with four {few}.",
+    )

@@ -7,7 +7,6 @@ from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled
 from benchmarks.reasoner import large_page, shipped_page, start_page
 from benchmarks.reasoner.gpu_results import (
-    BEFORE_ON_H200,
     EIGHT,
     FULL_GPU,
     NEWEST,
@@ -18,6 +17,7 @@ from benchmarks.reasoner.gpu_results import (
     QUEUED_ON_H200,
     RESULT,
     SHIPPED_ON_H200,
+    THREADS_ON_H200,
     TWO_GPUS,
     best,
     rate_of_raw,
@@ -59,13 +59,13 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
-    shipped, h200, queued = (stored(path) for path in (SHIPPED_ON_H200, ON_H200, QUEUED_ON_H200))
-    before = [stored(path) for path in BEFORE_ON_H200]
+    shipped, threads = (stored(path) for path in (SHIPPED_ON_H200, THREADS_ON_H200))
+    h200, queued = (stored(path) for path in (ON_H200, QUEUED_ON_H200))
     return f"""## The reasoner on a GPU
 
-{shipped_page.as_it_ships(shipped, h200, before)}
+{shipped_page.as_it_ships(shipped, threads, h200)}
 
-{shipped_page.goals(h100, newest, shipped, h200, before)}
+{shipped_page.goals(h100, newest, shipped, threads, h200)}
 
 ### Our patches and vLLM's own
 
@@ -99,7 +99,7 @@ def text() -> str:
 
 ### Clips of 1920 x 1080
 
-{large_page.text(shipped, h200)}
+{large_page.text(threads, h200)}
 
 ### The 8B
 
@@ -116,10 +116,11 @@ def text() -> str:
 ### Commands
 
 Not measured with this release: raw vLLM on an H100, and the 8B on one. On host D raw vLLM was stopped after 330 s,
-before it printed a rate, and FP8 and all of vLLM's CUDA graphs were not tried. The last command needs two GPUs. The
-first ran on A, the third on A and D, on both GPUs and there once more with kept caches and into another file, each with
-16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). Where a pass is missing, `--passes 0` or `--large 0` left it out, or, with
-four cores on D, the command was stopped. Their files were merged, and the texts of answers left out. With
+before it printed a rate. FP8 and all of vLLM's CUDA graphs were not tried on D, E and F. The last command needs two
+GPUs. The first ran on A, and with `--passes 1` on F before the third, which ran on all hosts: on A and D on both GPUs,
+and there once more with kept caches and into another file, each with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`).
+Where a pass is missing, `--passes 0` or `--large 0` left it out, or the command was stopped: with four cores on D, and
+at the large clips on F. Their files were merged, and the texts of answers left out. With
 `CUDA_HOME=/none` vLLM does not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the
 older commit ran beside those of the newer one, by its own benchmark, whose question without a clip had been replaced by
 that of the newer one. The profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50
@@ -195,10 +196,11 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
     exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
     h100 = stored(PREPARED_ON_H100)
     about = filled(
-        "A worker fetches the files of jobs, and decodes their clips, in threads that share one lock of Python's. "
-        "Until commit 1d8e0d84 it received as many jobs as its engine has places, 272 here, and fetched their files "
-        "in up to 64 threads at once, so that a thread that decodes waited for the lock. Now it prepares "
-        f"{PREPARED_AT_ONCE} at a time. Passes over {exact['prepared 8']['clips']} clips in 16 bit, one after the "
+        "A worker fetches the files of jobs in threads that share one lock of Python's, and decoded their clips in "
+        "such threads too until commit 23034895. Until commit 1d8e0d84 it received as many jobs as its engine has "
+        "places, 272 here, and fetched their files in up to 64 threads at once, so that a thread that decoded waited "
+        f"for the lock. Now it prepares {PREPARED_AT_ONCE} at a time. Passes over "
+        f"{exact['prepared 8']['clips']} clips in 16 bit, with decoding in threads, one after the "
         f"other in one process on each machine, on {h100['day']}. The GPU counts as busy from the first second of "
         "which it was busy for more than half:",
     )

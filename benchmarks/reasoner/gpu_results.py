@@ -12,10 +12,10 @@ ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the 
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
 ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # with raw vLLM of as many clips, and FP8, on both GPUs of a host
-SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-f3ec9c69.json"  # as it ships, on both GPUs of another host
-# Two earlier commits on two other hosts, each with raw vLLM on the host's other GPU. The first has processes too.
-PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"
-BEFORE_ON_H200 = (PROCESSES, FOLDER / "reasoner-gpu-2b-h200-712256b7.json")
+SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-fe3ac318.json"  # as it ships, with raw vLLM on the same GPU
+THREADS_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-f3ec9c69.json"  # with files decoded in threads, on both GPUs of a host
+STEPS = FOLDER / "engine-steps.json"  # what vLLM's engine did with requests from threads, and from processes
+PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # a process of raw vLLM for each clip
 EIGHT = FOLDER / "reasoner-gpu-8b.json"
 TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
 FULL_GPU = FOLDER / "reasoner-full-gpu.json"

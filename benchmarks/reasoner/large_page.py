@@ -5,6 +5,7 @@ from typing import Any
 from benchmarks.paragraphs import filled, listed
 from benchmarks.reasoner import gpu_decoding
 from benchmarks.results import FOLDER, stored
+from cosmos_batch.media.gpu_decoding import AT_ONCE
 
 EXACT = FOLDER / "reasoner-gpu-2b-h100.json"  # 16-bit
 IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
@@ -64,7 +65,7 @@ def _rates(exact: dict[str, Any], found: dict[str, Any]) -> str:
     cpu, gpu, few = (in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in DECODERS)
     return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
-        f"are decoded on the CPU, by eight threads; on a host with an H100 ({exact['day']}) that took "
+        f"were decoded on the CPU, by eight threads; on a host with an H100 ({exact['day']}) that took "
         f"{all_cores['phases']['decode']:.1f} s for each, and limited the rate. `gpuDecode` leaves it to the GPU's "
         f"decoder. With `fp8` and `fp8Cache`, in an earlier run ({found['day']}), a worker answered {cpu:.2f} of them "
         f"per second without it and {gpu:.2f} with it on 16 cores, and {few:.2f} with it on four, which is "
@@ -123,32 +124,21 @@ def _cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
 
 
 def _gpu_decoding(found: dict[str, Any]) -> str:
-    """Return how fast clips are sampled without a model, by both decoders."""
-    frames = found["frames"]
+    """Return how fast the GPU's decoder samples clips without a model, in several numbers of threads."""
+    frames, of = found["frames"], found.get("ratesMeasured", found)
     about = filled(
-        f"Measured {found['day']} on {found['machine']}, commit {found['commit']}: {found['clips']} of these clips, "
-        "decoded and scaled without a model, in eight threads, as a worker has with `gpuDecode`. Without it, one on "
-        "four cores has two, which was not measured. A benchmark ran on the host's other GPU and cores. The frames of "
-        f"the GPU are the same to the last bit as those of the CPU in {frames['same']} of {frames['clips']} clips "
-        "compared. Opening a clip and scaling its frames is left to the cores.",
+        f"The frames of the GPU are the same to the last bit as those of the CPU in {frames['same']} of "
+        f"{frames['clips']} clips compared ({found['day']}, commit {found['commit']}). Opening a clip and scaling its "
+        f"frames is left to the cores. Measured {of['day']} on {of['machine']}, commit {of['commit']}: "
+        f"{of['clips']} clips, sampled without a model and written to memory, while a benchmark ran on the host's "
+        f"other GPU and cores. A worker with `gpuDecode` has {AT_ONCE} threads, or half of its cores if that is more.",
     )
-    rows = [
-        f"| {one['decoder'].upper()}, {one['cores']} cores | {one['perSecond']:.2f} | "
-        f"{one['cpuSecondsPerClip']:.2f} s |"
-        for one in found["rates"]
-    ]
-    before = found["before"]
-    since = filled(
-        f"With frames scaled by way of 4:2:2, on another host with an H200 ({before['day']}, commit "
-        f"{before['commit']}): {_listed_rates(before)}. Scaling, host and what ran beside it all differ.",
-    )
-    head = "| decoder | clips per second | CPU time of a clip |"
-    return "\n".join([about, "", head, "|---|---|---|", *rows, "", since])
-
-
-def _listed_rates(found: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{one['perSecond']:.2f} a second and {one['cpuSecondsPerClip']:.2f} s each with the "
-        f"{one['decoder'].upper()}'s decoder and {one['cores']} cores"
-        for one in found["rates"]
-    )
+    rates = {(one["cores"], one["threads"]): one for one in found["rates"]}
+    rows = []
+    for threads in gpu_decoding.THREADS:
+        cells = [
+            f"{rates[cores, threads]['perSecond']:.2f} | {rates[cores, threads]['first']:.2f} s" for cores in (4, 16)
+        ]
+        rows.append(f"| {threads} | {' | '.join(cells)} |")
+    head = "| threads | 4 cores: clips per second | first clip after | 16 cores: clips per second | first clip after |"
+    return "\n".join([about, "", head, "|---|---|---|---|---|", *rows])

@@ -1,27 +1,22 @@
 """Benchmark of preparing requests about small clips, in threads of one process and in processes, without a model.
 
-    python -m benchmarks.reasoner.preparing [--clips 256] [--into FILE]
-
 In both ways as many clips are prepared at once as a worker prepares: half of the cores, with all cores of this machine
-and, if there are more, with four. Results are written at the end.
+and, if there are more, with four.
 """
 
-import argparse
-import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import circumstances
+from benchmarks.measurement import Measurement
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner.gpu_decoding import FEW_CORES
-from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.job import Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
@@ -29,33 +24,29 @@ from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.preparation_processes import PreparationProcesses
 
-RESULT = FOLDER / "preparing.json"
 _WORKLOAD = ReasonerWorkload("tiny", clips=256, tokens=256, levels=(), scale=2, warm_up=0)
 _DIFFERENT = 32  # clips; more are these once more
 
 Prepare = Callable[[Job, list[Path]], ChatRequest]
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.preparing", description=__doc__)
-    parser.add_argument("--clips", type=int, default=_WORKLOAD.clips)
-    parser.add_argument("--into", type=Path, default=RESULT)
-    return parser.parse_args(arguments)
-
-
-def main() -> None:
-    """Run the benchmark; the module's docstring has the options."""
-    options = parse(sys.argv[1:])
-    measure(options.clips, options.into)
-
-
-def measure(clips: int = _WORKLOAD.clips, into: Path = RESULT) -> None:
-    """Measure both ways, with all cores and with few, and write the rates."""
-    found: dict[str, Any] = circumstances()
+def measure() -> list[Measurement]:
+    """Measure both ways, with all cores and with few."""
     with tempfile.TemporaryDirectory() as folder:
-        found |= {"clips": clips, "rates": rates(Path(folder), clips)}
-    into.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        found = rates(Path(folder), _WORKLOAD.clips)
+    return [_row(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
+
+
+def _row(threads: dict[str, Any], processes: dict[str, Any]) -> Measurement:
+    cores, at_once = processes["cores"], processes["atOnce"]
+    return Measurement(
+        name=f"requests about clips of 640 x 480 and four seconds, prepared with {cores} cores, {at_once} at once",
+        value=f"{processes['perSecond']:.1f} a second in processes, "
+        f"{processes['perSecond'] / threads['perSecond']:.2f} of {threads['perSecond']:.1f} in threads",
+        limit="none",
+        met=True,
+        raw={"threads": threads, "processes": processes},
+    )
 
 
 def rates(folder: Path, clips: int) -> list[dict[str, Any]]:
@@ -110,7 +101,3 @@ def _rate(prepare: Prepare, files: list[Path], clips: int, at_once: int) -> floa
         began = time.monotonic()
         list(pool.map(one, range(clips)))
         return clips / (time.monotonic() - began)
-
-
-if __name__ == "__main__":
-    main()
