@@ -135,18 +135,20 @@ class ReasonerSession:
             decoders["GPU"] = (*exact, _ON_GPU)
         for decoder, engine.lossy in decoders.items():
             self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
-        with on_cores(set(sorted(cores)[:FEW_CORES])), self._few_threads():
+        with on_cores(set(sorted(cores)[:FEW_CORES])), self._few_threads(engine.lossy):
             self.keep(f"1080p, {FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
         engine.lossy = exact
 
     @contextmanager
-    def _few_threads(self) -> Iterator[None]:
-        """Have the engine decode in as many threads as if it had been started with few cores and `gpuDecode`."""
+    def _few_threads(self, lossy: Sequence[LossyMode]) -> Iterator[None]:
+        """Have the engine decode in as many threads as if it had been started with few cores and these modes."""
         of_all_cores = self._engine._media_threads
-        self._engine._media_threads = MediaThreads(AT_ONCE)
-        yield
-        self._engine._media_threads.close()
-        self._engine._media_threads = of_all_cores
+        self._engine._media_threads = MediaThreads(AT_ONCE if _ON_GPU in lossy else 1)
+        try:
+            yield
+        finally:
+            self._engine._media_threads.close()
+            self._engine._media_threads = of_all_cores
 
     async def _record_kernels(self, engine: Any, aws: InstantAws, clips: list[Path], work: Path) -> None:
         """Record the kernels of a pass. The profiler slows it down, so its rate is no result."""

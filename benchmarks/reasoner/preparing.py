@@ -22,7 +22,7 @@ from cosmos_batch.contract.job import Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
-from cosmos_batch.engines.reasoner.preparation_processes import PreparationProcesses
+from cosmos_batch.engines.reasoner.preparation_pool import PreparationPool
 
 _WORKLOAD = ReasonerWorkload("tiny", clips=256, tokens=256, levels=(), scale=2, warm_up=0)
 _DIFFERENT = 32  # clips; more are these once more
@@ -81,9 +81,11 @@ def in_threads(model: Path) -> Iterator[Prepare]:
 @contextmanager
 def in_processes(model: Path, at_once: int) -> Iterator[Prepare]:
     """Yield the function that has a request prepared in another process."""
-    processes = PreparationProcesses(model, context_length(model, REASONER_CONTEXT), at_once)
-    yield lambda job, paths: processes.prepare(job, paths, lambda: None)
-    processes.close()
+    pool = PreparationPool(model, context_length(model, REASONER_CONTEXT), at_once)
+    try:
+        yield lambda job, paths: pool.prepare(job, paths, lambda: None)
+    finally:
+        pool.close()
 
 
 def _rate(prepare: Prepare, files: list[Path], clips: int, at_once: int) -> float:

@@ -22,7 +22,7 @@ from benchmarks.reasoner.clips import ReasonerWorkload, make_job
 from benchmarks.reasoner.server import connection_to
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.job_files import input_paths
-from cosmos_batch.engines.reasoner import chat_request, chat_response
+from cosmos_batch.engines.reasoner import chat_response
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest
 from cosmos_batch.engines.reasoner.vllm.command import MODEL
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
@@ -113,9 +113,7 @@ async def _streamed(engine: Any, job: Job, clip: Path) -> _Seen:
     began, first, tokens = time.monotonic(), 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(shutil.copy(clip, path)) for path in input_paths(job, Path(folder))]
-        request = await engine._media_threads.run(
-            job, chat_request.prepare_request, engine._checkpoint, job, paths, lambda: None
-        )
+        request = await engine._media_threads.run(job, engine._prepare, engine._checkpoint, job, paths, lambda: None)
         body = {"model": MODEL, **request.body, **_STREAMED}
         connection = connection_to(engine)
         async with connection, connection.stream("POST", "/v1/chat/completions", json=body) as response:

@@ -1,4 +1,4 @@
-"""Threads that work for jobs: how they stop when a job is cancelled, and the pools in which media are decoded."""
+"""Threads that work for jobs: how they stop when a job is cancelled, and those that decode media or wait for it."""
 
 import asyncio
 import os
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 LARGE_BYTES = 256 << 20
 LESS_URGENT = 5
-"""The niceness of what decodes media: where cores are few, the engine's own process, which keeps the GPU busy, has them
-first."""
+"""The niceness of what decodes media, unless it is higher anyway: where cores are few, the engine's own process, which
+keeps the GPU busy, has them first."""
 
 CancelCheck = Callable[[], None]
 """A thread calls this between pieces of work. It raises Failure (Cancelled) once the job is cancelled."""
@@ -58,7 +58,8 @@ class JobCancellation:
 
 
 class MediaThreads:
-    """Threads in which a job's media are decoded: half of the cores, so that the engine's own process keeps the rest.
+    """Threads in which a job's media are decoded, or which wait for a process that decodes them: half of the cores, so
+    that the engine's own process keeps the rest.
 
     Jobs with large files, which may take minutes each, have threads of their own, so that small files do not wait
     behind them.
@@ -76,8 +77,8 @@ class MediaThreads:
 
     def __init__(self, least: int = 1) -> None:
         self.count = max(least, len(os.sched_getaffinity(0)) // 2)
-        self._small = ThreadPoolExecutor(self.count, "prepare", _become_less_urgent)
-        self._large = ThreadPoolExecutor(max(1, self.count // 2), "prepare-large", _become_less_urgent)
+        self._small = ThreadPoolExecutor(self.count, "prepare", become_less_urgent)
+        self._large = ThreadPoolExecutor(max(1, self.count // 2), "prepare-large", become_less_urgent)
 
     async def run(self, job: Job, work: Callable[..., T], *arguments: object) -> T:
         """Call `work` in a thread that suits the size of the job's files, and return its result."""
@@ -90,6 +91,7 @@ class MediaThreads:
         self._large.shutdown()
 
 
-def _become_less_urgent() -> None:
+def become_less_urgent() -> None:
     """Set the niceness of the calling thread, and of threads and processes that it starts from now on."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LESS_URGENT)
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread, max(os.getpriority(os.PRIO_PROCESS, thread), LESS_URGENT))

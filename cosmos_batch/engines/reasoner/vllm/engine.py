@@ -24,7 +24,7 @@ from cosmos_batch.engines.job_threads import CancelCheck, JobCancellation, Media
 from cosmos_batch.engines.lossy_modes import REASONERS, refuse_without_fp8, unavailable
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.chat_response import complete_chat
-from cosmos_batch.engines.reasoner.preparation_processes import PreparationProcesses
+from cosmos_batch.engines.reasoner.preparation_pool import PreparationPool
 from cosmos_batch.engines.reasoner.vllm.command import MODEL, VllmPlan, memory_share, uneven
 from cosmos_batch.engines.serving.dialect import Phases, dialect_of
 from cosmos_batch.engines.serving.read_ahead import read_ahead
@@ -35,6 +35,7 @@ from cosmos_batch.media import gpu_decoding
 # the generator's other parts are not read.
 _WEIGHTS = ("*.safetensors", "[tv]*er/*.safetensors")
 SEQUENCES_ON_GPU, SEQUENCES_ON_CPU = 256, 8
+_PROCESSES_AT_ONCE = 8  # that start with the server; a machine with more cores starts more when there are jobs for them
 _LEAST_MEMORY = 0.05  # share of a GPU's memory: 4 GB of the largest, less than the smallest model's weights
 
 
@@ -105,13 +106,13 @@ class VllmEngine:
         self._served.caches = self.caches
         self._checkpoint = CheckpointInfo.from_folder(model_dir, self._served.plan.context)
         self._media_threads = MediaThreads(gpu_decoding.AT_ONCE if self._decodes_on_gpu else 1)
-        processes = 0 if self._decodes_on_gpu else self._media_threads.count
-        self._preparing = PreparationProcesses(model_dir, self._served.plan.context, processes)
+        processes = 0 if self._decodes_on_gpu else min(self._media_threads.count, _PROCESSES_AT_ONCE)
+        self._preparation = PreparationPool(model_dir, self._served.plan.context, processes)
         try:
             with read_ahead(model_dir, _WEIGHTS):
                 self._served.start(model_dir)
         except BaseException:
-            self._preparing.close()
+            self._preparation.close()
             raise
 
     async def run(self, job: Job, workdir: Path) -> Answer:
@@ -134,7 +135,7 @@ class VllmEngine:
         """
         if self._decodes_on_gpu:
             return prepare_request(checkpoint, job, paths, check, on_gpu=True)
-        return self._preparing.prepare(job, paths, check)
+        return self._preparation.prepare(job, paths, check)
 
     def close(self) -> None:
         """Stop the server; `load` may be called again."""
@@ -143,7 +144,7 @@ class VllmEngine:
         if self._checkpoint is not None:
             self._checkpoint = None
             self._media_threads.close()
-            self._preparing.close()
+            self._preparation.close()
 
 
 def refuse_lossy_modes(modes: Sequence[LossyMode]) -> None:

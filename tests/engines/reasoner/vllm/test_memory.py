@@ -13,6 +13,8 @@ from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.engines.errors import EngineDied
+from cosmos_batch.engines.reasoner import preparation_pool
+from cosmos_batch.engines.reasoner.preparation_pool import PreparationProcess
 from cosmos_batch.engines.reasoner.vllm import command as vllm_command
 from cosmos_batch.engines.reasoner.vllm.engine import VllmEngine
 from cosmos_batch.engines.serving import served_model
@@ -80,6 +82,45 @@ def test_threads_that_wait_for_the_gpus_decoder_are_as_many_with_few_cores(
     engine.load(checkpoint_dir)
     assert engine._media_threads._small._max_workers == threads
     engine.close()
+
+
+@pytest.mark.parametrize(("lossy", "processes"), [((), 2), (("gpuDecode",), 0)])
+def test_requests_are_prepared_in_processes_until_the_engine_is_closed(
+    server_options: Path,
+    checkpoint_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lossy: list[LossyMode],
+    processes: int,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(gpu_decoding, "device_of_this_process", object)
+    engine = VllmEngine()
+    engine.lossy = lossy
+    engine.load(checkpoint_dir)
+    started = list(engine._preparation._idle)
+    assert len(started) == processes and all(process.is_running for process in started)
+    for process in started:
+        command = Path(f"/proc/{process._process.pid}/cmdline").read_bytes().split(b"\0")
+        assert command[-3:-1] == [str(checkpoint_dir).encode(), str(engine._served.plan.context).encode()]
+    engine.close()
+    assert not any(process.is_running for process in started)
+
+
+def test_a_model_that_does_not_start_leaves_no_processes(
+    server_options: Path, checkpoint_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_options.write_text("--most -1")
+    started: list[PreparationProcess] = []
+    process = preparation_pool.PreparationProcess
+
+    def start(command: list[str]) -> PreparationProcess:
+        started.append(process(command))
+        return started[-1]
+
+    monkeypatch.setattr(preparation_pool, "PreparationProcess", start)
+    with pytest.raises(Failure):
+        VllmEngine().load(checkpoint_dir)
+    assert started and not any(process.is_running for process in started)
 
 
 @pytest.mark.parametrize(("fit", "starts"), [(0, 3), (-1, 1)])
