@@ -214,15 +214,14 @@ def test_closing_ends_all_processes(checkpoint_dir: Path) -> None:
     assert len(pids) == 2 and all(map(is_gone, pids))
 
 
-def test_a_process_ends_with_its_worker_also_in_the_middle_of_a_file(checkpoint_dir: Path, tmp_path: Path) -> None:
+def test_a_process_ends_with_its_worker_also_in_the_middle_of_a_file(checkpoint_dir: Path, clip: Path) -> None:
     """A worker that is killed closes nothing, but the kernel closes the pipe."""
-    long = media_files.video(tmp_path / "long.mp4", frames=5000, width=640, height=480)
-    job = make_job(long.name, fps=12)
+    job = make_job(clip.name)
     command = [*preparation_pool._PROGRAM, str(checkpoint_dir), str(CONTEXT)]
     program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert program.stdin is not None and program.stdout is not None and program.stderr is not None
     assert program.stdout.readline() == b"\n"
-    task = PreparationTask(job=job, paths=[str(long)])
+    task = PreparationTask(job=job, paths=[str(clip)])
     program.stdin.write(task.model_dump_json().encode() + b"\n")
     program.stdin.close()
     assert program.wait(ENOUGH) == 1
