@@ -42,7 +42,7 @@ def write() -> None:
 
 def _reasoner() -> str:
     shipped = stored(gpu_results.SHIPPED_ON_H200)
-    sessions = (shipped["bf16"], shipped["before"]["bf16"])
+    sessions = gpu_results.sessions_with_processes(shipped)
     many = [one["perSecond"] for session in sessions for one in gpu_results.steady_passes(session)]
     few = [one["perSecond"] for session in sessions for one in gpu_results.ready_passes(session)]
     return (

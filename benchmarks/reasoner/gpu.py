@@ -135,15 +135,15 @@ class ReasonerSession:
             decoders["GPU"] = (*exact, _ON_GPU)
         for decoder, engine.lossy in decoders.items():
             self.keep(f"1080p, {len(cores)} cores, {decoder}", await self._pass(aws, large, f"Large: {decoder}. "))
-        with on_cores(set(sorted(cores)[:FEW_CORES])), self._few_threads(engine.lossy):
+        with on_cores(set(sorted(cores)[:FEW_CORES])), self._few_threads():
             self.keep(f"1080p, {FEW_CORES} cores, {decoder}", await self._pass(aws, large, "Large, few cores. "))
         engine.lossy = exact
 
     @contextmanager
-    def _few_threads(self, lossy: Sequence[LossyMode]) -> Iterator[None]:
-        """Have the engine decode in as many threads as if it had been started with few cores and these modes."""
+    def _few_threads(self) -> Iterator[None]:
+        """Have the engine decode in as many threads as if it had been started with few cores and its lossy modes."""
         of_all_cores = self._engine._media_threads
-        self._engine._media_threads = MediaThreads(AT_ONCE if _ON_GPU in lossy else 1)
+        self._engine._media_threads = MediaThreads(AT_ONCE if self._engine._decodes_on_gpu else 1)
         try:
             yield
         finally:

@@ -32,6 +32,16 @@ def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
     return [session[step] for step in session if step.startswith("steady")]
 
 
+def sessions_with_processes(shipped: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the sessions in 16-bit, on two hosts, whose requests were prepared in processes."""
+    return [shipped["bf16"], shipped["before"]["bf16"]]
+
+
+def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
+    """Return the CPU seconds that a clip of a pass took in the mean, by the process that took them."""
+    return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
+
+
 def ready_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a session's passes over each clip once."""
     return [session[step] for step in session if step.startswith("ready")]

@@ -4,6 +4,7 @@ from typing import Any
 
 from benchmarks.paragraphs import filled, listed
 from benchmarks.reasoner import gpu_decoding
+from benchmarks.reasoner.gpu_results import cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
 from cosmos_batch.media.gpu_decoding import AT_ONCE
 
@@ -112,15 +113,11 @@ def _of_cores(shipped: dict[str, Any], h200: dict[str, Any], earlier: dict[str, 
 
 def _of_processes(one: dict[str, Any]) -> str:
     """Return the CPU seconds of a clip, as a sum, and how they are divided."""
-    of_clip = _cpu_seconds_of_clip(one)
+    of_clip = cpu_seconds_of_clip(one)
     return (
         f"{sum(of_clip.values()):.2f} ({of_clip['worker']:.2f} the worker, {of_clip['server']:.2f} vLLM's server, "
         f"{of_clip['engine']:.2f} its engine)"
     )
-
-
-def _cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
-    return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
 
 
 def _gpu_decoding(found: dict[str, Any]) -> str:

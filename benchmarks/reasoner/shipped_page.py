@@ -8,10 +8,12 @@ from benchmarks.reasoner import large_page, start_page
 from benchmarks.reasoner.gpu_results import (
     PROCESSES,
     STEPS,
+    cpu_seconds_of_clip,
     in_16_bit,
     rate_of_raw,
     rates_of_raw,
     ready_passes,
+    sessions_with_processes,
     steady_passes,
     steady_rate,
 )
@@ -87,33 +89,35 @@ def _same_answers(sessions: list[dict[str, Any]]) -> str:
 def _of_processes_and_threads(shipped: dict[str, Any], threads: dict[str, Any]) -> str:
     """Say what a clip takes of the cores where processes decode, and where threads do."""
     [now], then = steady_passes(shipped["bf16"]), [one for run in in_16_bit(threads) for one in steady_passes(run)]
-    of_threads = sorted(_cpu_seconds_of_clip(one) for one in then)
-    parts = ", ".join(f"{now['cpuSeconds'][name] / now['clips']:.3f} {of}" for name, of in _PARTS.items())
+    of_threads = sorted(sum(cpu_seconds_of_clip(one).values()) for one in then)
+    of_clip = cpu_seconds_of_clip(now)
+    parts = ", ".join(f"{of_clip[name]:.3f} {of}" for name, of in _PARTS.items())
     return (
-        f"- A clip took all processes on F {_cpu_seconds_of_clip(now):.2f} s of CPU time: {parts}. With [decoding in "
+        f"- A clip took all processes on F {sum(of_clip.values()):.2f} s of CPU time: {parts}. With [decoding in "
         "threads](decisions/057-requests-are-prepared-in-processes.md), until commit 23034895, it took "
         f"{of_threads[0]:.2f} to {of_threads[-1]:.2f} s on D."
     )
 
 
-def _cpu_seconds_of_clip(one: dict[str, Any]) -> float:
-    return float(sum(one["cpuSeconds"].values()) / one["clips"])
-
-
 def _of_steps(found: dict[str, Any]) -> str:
     """Say why the GPU waited for clips from threads, and not for those from processes."""
     threads, processes, gaps = found["threads"], found["processes"], found["gapsWithThreads"]
-    most = [max((number for number in of["clipsOfSteps"] if number != "0"), key=of["clipsOfSteps"].__getitem__)
-            for of in (threads, processes)]  # fmt: skip
     return (
         f"- Where each step of vLLM's engine was noted, {threads['firstClipsPerSecond']:.0f} clips a second reached it "
         f"from threads at the start of a pass, and {processes['firstClipsPerSecond']:.0f} from processes. From then on "
         "clips that begin together end together, and make room for the next ones together: mostly "
-        f"{most[0]} with threads, {most[1]} with processes. Before a step with new clips the engine's thread schedules "
+        f"{_usual_clips(threads)} with threads, {_usual_clips(processes)} with processes. "
+        "Before a step with new clips the engine's thread schedules "
         "them, and joins their patches in memory that the GPU can read; with many of them that takes longer than the "
         f"GPU works at the step before. So it had nothing to do for {100 * gaps['all'] / gaps['span']:.1f} % of "
         f"{gaps['span']:.0f} s with threads, by a trace of PyTorch's profiler, mostly before such a step."
     )
+
+
+def _usual_clips(run: dict[str, Any]) -> str:
+    """Return how many clips began in most of the steps in which any did."""
+    steps: dict[str, int] = run["clipsOfSteps"]
+    return max((clips for clips in steps if clips != "0"), key=steps.__getitem__)
 
 
 def _of_fp8(h200: dict[str, Any]) -> str:
@@ -153,7 +157,7 @@ def goals(
 ) -> str:
     """Return which goals are met, by two runs on H100 and four on H200."""
     exact, in_fp8 = ([steady_rate(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
-    rates = [one["perSecond"] for one in _with_processes(shipped)]
+    rates = [one["perSecond"] for session in sessions_with_processes(shipped) for one in steady_passes(session)]
     return f"""| goal | measured | |
 |---|---|---|
 | at least {RATES["bf16"]} clips per second, 16-bit, on an H100 | {exact[0]:.2f} on one H100 and {exact[1]:.2f} on \
@@ -172,14 +176,12 @@ in threads | {_met(max(in_fp8) >= RATES["fp8"])} |
 {_goal_of_processes(stored(PROCESSES))}"""
 
 
-def _with_processes(shipped: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the passes of 1,000 clips whose requests were prepared in processes."""
-    return [*steady_passes(shipped["bf16"]), *steady_passes(shipped["before"]["bf16"])]
-
-
 def _goal_of_busy_gpu(shipped: dict[str, Any], with_threads: list[dict[str, Any]]) -> str:
     """Return the row of how busy the GPU is in a pass, as it ships and with the commits before."""
-    passes, before = _with_processes(shipped), [one for session in with_threads for one in steady_passes(session)]
+    passes, before = (
+        [one for session in sessions for one in steady_passes(session)]
+        for sessions in (sessions_with_processes(shipped), with_threads)
+    )
     whole, earlier = (sorted(one["gpu"]["busy"] for one in some) for some in (passes, before))
     middle = [one["gpuSteady"]["busy"] for one in passes]
     return (

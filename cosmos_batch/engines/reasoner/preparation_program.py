@@ -66,7 +66,7 @@ class UnexpectedError(Model):
 
 
 class PreparationResult(Model):
-    """What came of a task."""
+    """The result of a task: the request, or the error for which there is none."""
 
     outcome: WrittenRequest | Error | UnexpectedError
 
