@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
@@ -16,7 +16,7 @@ from cosmos_batch.contract.result import Output
 from cosmos_batch.contract.runs import ResultLine
 from tests.cli.commands.runs.conftest import put_row
 from tests.support import media_files
-from tests.support.browser import chromium, needs_chromium, serious, serving, watched
+from tests.support.browser import HeldRequest, chromium, needs_chromium, serious, serving, watched
 from tests.support.moto_deployment import moto_deployment
 from tests.support.run_objects import answered, put_run
 
@@ -140,15 +140,14 @@ def test_a_generation_is_asked_for_with_a_control_and_seeds(page: Page, tmp_path
 def test_files_that_are_dropped_while_others_are_copied_join_them_and_none_is_taken_twice(page: Page) -> None:
     go_to(page, "runs")
     go_to(page, "new")
-    held: list[Route] = []
-    page.route("**/api/dropped?**", lambda route: held.append(route), times=1)
+    copy = HeldRequest(page, "**/api/dropped?**")
     status = page.locator(".drop").get_by_role("status")
     drop(page, "first.mp4")
     drop(page, "second.mp4")
     expect(status).to_contain_text("2 to come")
     plan = page.get_by_role("button", name="Show the plan and its price")
     expect(plan).to_be_disabled()
-    held[0].continue_()
+    copy.let_through()
     expect(status).to_have_text("2 files, 0.0 kB: first.mp4, second.mp4")
     expect(plan).to_be_enabled()
     drop(page, "first.mp4")
@@ -167,14 +166,13 @@ def test_a_plan_is_dropped_when_the_form_has_changed(page: Page) -> None:
     drop(page, "clip.mp4")
     prompt = page.get_by_role("textbox", name="Prompt", exact=True)
     prompt.fill("Is it safe?")
-    held: list[Route] = []
-    page.route("**/api/plans", lambda route: held.append(route), times=1)
+    making = HeldRequest(page, "**/api/plans")
     plan = page.get_by_role("button", name="Show the plan and its price")
-    with page.expect_request("**/api/plans"):
-        plan.click()
+    plan.click()
+    making.wait()
     prompt.fill("Is it red?")
     with page.expect_response("**/api/plans"):
-        held[0].continue_()
+        making.let_through()
     expect(plan).to_be_enabled()
     expect(page.get_by_role("region", name="Plan")).to_have_count(0)
     plan.click()

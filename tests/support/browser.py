@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from cosmos_batch.console.console import FOLDER, Console
 from cosmos_batch.console.guard import Session
@@ -94,6 +94,25 @@ def watched(browser: Browser, url: str, complaints: list[str], **options: object
     page.goto(url)
     yield page
     context.close()
+
+
+class HeldRequest:
+    """The next request of a page to a URL like the pattern. It waits until it is let through."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._page = page
+        self._routes: list[Route] = []
+        page.route(pattern, lambda route: self._routes.append(route), times=1)  # no built-in, which Playwright refuses
+
+    def wait(self) -> None:
+        """Return when the page has sent the request, which can be after the page shows what it does."""
+        while not self._routes:
+            self._page.wait_for_timeout(10)
+
+    def let_through(self) -> None:
+        """Wait for the request, and send it on to the server."""
+        self.wait()
+        self._routes[0].continue_()
 
 
 def serious(page: Page, axe: str) -> list[str]:
