@@ -46,12 +46,15 @@ class _AllAtOnce(ScriptedEngine):
 
 def measure() -> list[Measurement]:
     """Measure one worker with 20 places on `ITEMS` items, and one whose engine answers all its items at once."""
-    seconds = _served(ScriptedEngine(), ITEMS, 0.0)[0]
-    ends = []
-    for _ in range(ROUNDS):
-        engine = _AllAtOnce()
-        ends.append(_served(engine, AT_ONCE, SECONDS_PER_CALL)[1] - engine.answered_at)
-    return [_of_items(seconds), _of_the_end(ends)]
+    began, ended = _served(ScriptedEngine(), ITEMS, 0.0)
+    return [_of_items(ended - began), _of_the_end([_seconds_after_the_answers() for _ in range(ROUNDS)])]
+
+
+def _seconds_after_the_answers() -> float:
+    """Return how long after the engine has answered all items at once the last of them is done."""
+    engine = _AllAtOnce()
+    _, ended = _served(engine, AT_ONCE, SECONDS_PER_CALL)
+    return ended - engine.answered_at
 
 
 def _of_items(seconds: float) -> Measurement:
@@ -75,7 +78,7 @@ def _of_the_end(seconds: list[float]) -> Measurement:
 
 
 def _served(engine: ScriptedEngine, items: int, seconds_per_call: float) -> tuple[float, float]:
-    """Serve a number of items. Return how long it took, and when the last was done by `time.monotonic`."""
+    """Serve a number of items. Return when that began, and when the last was done, by `time.monotonic`."""
     with tempfile.TemporaryDirectory() as folder:
         picture = sample_image(Path(folder) / "picture.png").read_bytes()
         jobs = [_job(number, len(picture)) for number in range(items)]
@@ -88,8 +91,7 @@ async def _drain(engine: ScriptedEngine, aws: InstantAws, model: Path, items: in
     async with serving(engine, model, aws):
         began = time.monotonic()
         await drained(aws, items)
-        ended = time.monotonic()
-        return ended - began, ended
+        return began, time.monotonic()
 
 
 def _job(number: int, size: int) -> Job:

@@ -1,4 +1,4 @@
-"""Patches of moto's DynamoDB: requests are atomic, sums are exact, and an update of a stack keeps its tables."""
+"""Patches of moto's DynamoDB: requests are atomic, sums exact, values written fast, and updated tables keep rows."""
 # ruff: noqa: ARG001 -- the signatures are moto's.
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import threading
 from decimal import Decimal
 from typing import Any
 
+from moto.core.serialize import BaseJSONSerializer, StructureShape
 from moto.dynamodb.exceptions import IncorrectDataType
 from moto.dynamodb.models.dynamo_type import DDBType, DynamoType
 from moto.dynamodb.models.table import Table
@@ -20,6 +21,7 @@ _TABLE_PAGE = f"{RESOURCE_PAGES}aws-resource-dynamodb-table.html"
 
 _lock = threading.RLock()
 _moto_call_action = DynamoHandler.call_action
+_moto_serialize_structure = BaseJSONSerializer._serialize_type_structure
 
 
 @patch(
@@ -54,6 +56,29 @@ def added(self: DynamoType, other: DynamoType) -> DynamoType:
     if not (self.is_number() and other.is_number()):
         raise IncorrectDataType
     return DynamoType({DDBType.NUMBER: f"{Decimal(self.value) + Decimal(other.value):f}"})
+
+
+@patch(
+    "dynamodb.values-are-written-fast",
+    brings="Speed: of the ten members that an attribute value can have, the one that it has is written.",
+    moto="Looks for each of the ten under four names, which takes a fifth of the time of a request.",
+    source="https://github.com/getmoto/moto/blob/master/moto/core/serialize.py",
+)
+def _write_values_fast() -> None:
+    replace(BaseJSONSerializer, "_serialize_type_structure", serialize_structure)
+
+
+def serialize_structure(
+    self: BaseJSONSerializer, serialized: dict[str, Any], value: Any, shape: StructureShape, key: str
+) -> None:
+    """Add a structure to its parent as JSON, as moto does; an attribute value without looking for other members."""
+    names = list(value) if shape.name == "AttributeValue" and isinstance(value, dict) else []
+    if len(names) != 1 or names[0] not in shape.members:
+        _moto_serialize_structure(self, serialized, value, shape, key)
+        return
+    written: dict[str, Any] = {}
+    self._serialize(written, value[names[0]], shape.members[names[0]], names[0])
+    self._default_serialize(serialized, written, shape, key)
 
 
 @patch(

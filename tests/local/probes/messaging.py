@@ -13,11 +13,13 @@ from unittest.mock import patch
 
 import botocore.session
 from moto.core import responses
+from moto.core.serialize import BaseJSONSerializer
 from moto.s3.models import FakeKey
 from moto.s3.responses import S3Response
 from moto.sqs.models import Message
 
 from cosmos_batch.local import backends, recorded_calls, runtime
+from cosmos_batch.local.moto_patches import dynamodb
 from tests.local.probes.registry import ProbedCloud, error_code, probe, resource, unique, until
 
 
@@ -99,6 +101,11 @@ def _small_sums(cloud: ProbedCloud) -> Any:
             ReturnValues="ALL_NEW",
         )
     return float(answer["Attributes"]["sum"]["N"]) == 2
+
+
+@probe("dynamodb.values-are-written-fast")
+def _written_values(_: ProbedCloud) -> Any:
+    return BaseJSONSerializer._serialize_type_structure is dynamodb.serialize_structure
 
 
 @probe("dynamodb.updated-tables-keep-their-rows")
