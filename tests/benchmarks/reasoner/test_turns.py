@@ -1,0 +1,48 @@
+"""Raw vLLM and our worker are measured in turn. A function that writes results stands in for their processes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.reasoner import comparison, gpu, turns
+
+MODULES = {f"benchmarks.reasoner.{name}": module for name, module in (("comparison", comparison), ("gpu", gpu))}
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list to which each process adds the options that its benchmark would have. The fourth one fails."""
+    found: list[Any] = []
+
+    def run(command: list[str], check: bool) -> None:
+        assert command[:2] == [sys.executable, "-m"] and check
+        options = MODULES[command[2]].parse(command[3:])
+        found.append((command[2].split(".")[-1], options))
+        if len(found) == 4:
+            raise subprocess.CalledProcessError(1, command)
+        options.into.write_text(json.dumps({"raw": {"number": len(found)}, "bf16": {"number": len(found)}}))
+
+    monkeypatch.setattr(turns, "subprocess", SimpleNamespace(run=run))
+    return found
+
+
+def test_both_have_a_pass_of_as_many_clips_in_each_round_and_a_round_that_fails_leaves_those_before(
+    tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "found.json"
+    monkeypatch.setattr(
+        sys, "argv", ["turns", "--work", str(tmp_path / "work"), "--into", str(into), "--clips", "300", "--shape", "8b"]
+    )
+    with pytest.raises(subprocess.CalledProcessError):
+        turns.main()
+    assert [name for name, _ in started] == ["comparison", "gpu", "comparison", "gpu"]
+    assert {(options.shape, options.work) for _, options in started} == {("8b", tmp_path / "work")}
+    of_raw, of_worker = (options for _, options in started[:2])
+    assert (of_raw.steps, of_raw.passes, of_raw.clips) == ("raw", 1, 300)
+    assert (of_worker.passes, of_worker.steady) == (0, 300)
+    assert json.loads(into.read_text())["rounds"] == [{"raw": {"number": 1}, "worker": {"number": 2}}]
