@@ -83,7 +83,7 @@ class ReasonerSession:
         """Load the model and measure all passes."""
         self._engine = engine
         files = {clip.name: clip.read_bytes() for clip in [*clips, *large]}
-        kept_caches = any(engine.caches.iterdir())
+        kept_caches = any(Path.home().iterdir())
         aws = InstantAws([], files, reasoner_worker.SECONDS_PER_CALL)
         began = time.monotonic()
         async with serving(engine, model, aws):
@@ -353,17 +353,18 @@ def main() -> None:
     model = build_random_checkpoint(options.work) if tiny else true_shapes.build(options.shape, options.work)
     clips = make_clips(options.work / f"clips-{scale}", options.clips, scale)
     large = make_large_clips(options.work / "clips-large", options.large)
-    scratch, caches = (options.work / name for name in ("scratch", f"caches-{options.name}"))
+    scratch, home = (options.work / name for name in ("scratch", f"home-{options.name}"))
     scratch.mkdir(exist_ok=True)
-    caches.mkdir(exist_ok=True)
-    # The server may read below the folder for temporary files only.
-    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    home.mkdir(exist_ok=True)
+    # The server may read below the folder for temporary files only. The worker keeps what it compiles in its home.
+    os.environ |= {"TMPDIR": str(scratch), "HOME": str(home)}
+    tempfile.tempdir = str(scratch)
     results = json.loads(options.into.read_text(encoding="utf-8")) if options.into.exists() else {}
     results |= {**circumstances(), **software("vllm", "torch")}
     session = ReasonerSession(options.into, options.name, workload, results)
     session.keep("options", [*options.lossy, *options.for_server])
     engine: Any = VllmEngine()
-    engine.caches, engine.lossy = caches, options.lossy
+    engine.lossy = options.lossy
     profiler = profiler_options(traces_in(options.work)) if options.kernels else []
     with _changed_requests_and_servers(session, [*options.for_server, *profiler]):
         asyncio.run(session.run(engine, model, clips, large, options))

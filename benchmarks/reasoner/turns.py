@@ -2,8 +2,9 @@
 
     python -m benchmarks.reasoner.turns --work FOLDER --into FILE [--shape 2b] [--clips 1000] [--rounds 3]
 
-A round starts `benchmarks.reasoner.comparison` with raw vLLM, and then `benchmarks.reasoner.gpu` with our worker, for a
-pass each. What they build and compile stays in the folder for the next round. Results are written after each round.
+A round starts `benchmarks.reasoner.comparison` with raw vLLM and `benchmarks.reasoner.gpu` with our worker, for a pass
+each; every other round starts with our worker. What they build and compile stays in the folder for the next round.
+Results are written after each round.
 """
 
 import argparse
@@ -21,10 +22,10 @@ from benchmarks.machine import circumstances, software
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.turns", description=__doc__)
-    parser.add_argument("--shape", choices=("tiny", "2b", "8b"), default="2b")
+    parser.add_argument("--shape", choices=("2b", "8b"), default="2b")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--into", type=Path, required=True)
-    parser.add_argument("--clips", type=int, default=1000, help="of a pass; more than 256 are these once more")
+    parser.add_argument("--clips", type=int, default=1000, help="of a pass; there are 256 different ones")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args(arguments)
 
@@ -32,23 +33,34 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
-    options.work.mkdir(parents=True, exist_ok=True)
-    results: dict[str, Any] = {**circumstances(), **software("vllm", "torch"), "shape": options.shape, "rounds": []}
-    for number in range(1, options.rounds + 1):
-        both = ["--shape", options.shape, "--work", str(options.work)]
-        of_raw = _found("comparison", *both, "--steps", "raw", "--passes", "1", "--clips", str(options.clips))
-        of_worker = _found("gpu", *both, "--passes", "0", "--steady", str(options.clips))
-        results["rounds"].append({"raw": of_raw["raw"], "worker": of_worker["bf16"]})
+    for folder in (options.work, options.into.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {**circumstances(), **software("vllm", "torch")}
+    results |= {"shape": options.shape, "clips": options.clips, "rounds": []}
+    measures = {"raw": _raw, "worker": _worker}
+    for number in range(options.rounds):
+        order = list(measures) if number % 2 == 0 else list(reversed(measures))
+        results["rounds"].append({name: measures[name](options) for name in order})
         options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        print(f"round {number} of {options.rounds} is done", file=sys.stderr, flush=True)
+        print(f"round {number + 1} of {options.rounds} is done", file=sys.stderr, flush=True)
 
 
-def _found(benchmark: str, *options: str) -> dict[str, Any]:
+def _raw(options: argparse.Namespace) -> Any:
+    """Measure a pass of raw vLLM."""
+    return _found(options, "comparison", "--steps", "raw", "--passes", "1", "--clips", str(options.clips))["raw"]
+
+
+def _worker(options: argparse.Namespace) -> Any:
+    """Measure a pass of our worker."""
+    return _found(options, "gpu", "--passes", "0", "--steady", str(options.clips))["bf16"]
+
+
+def _found(options: argparse.Namespace, benchmark: str, *more: str) -> dict[str, Any]:
     """Run another benchmark in a process of its own, and return its results."""
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "found.json"
-        command = [sys.executable, "-m", f"benchmarks.reasoner.{benchmark}", *options, "--into", str(into)]
-        subprocess.run(command, check=True)
+        both = ["--shape", options.shape, "--work", str(options.work), "--into", str(into)]
+        subprocess.run([sys.executable, "-m", f"benchmarks.reasoner.{benchmark}", *both, *more], check=True)
         found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8"))
         return found
 

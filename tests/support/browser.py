@@ -1,6 +1,7 @@
 """Chromium, in which tests open pages; where it is not installed they are skipped, and `.ci/run` fails for it."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,11 +103,15 @@ class HeldRequest:
     def __init__(self, page: Page, pattern: str) -> None:
         self._page = page
         self._routes: list[Route] = []
-        page.route(pattern, lambda route: self._routes.append(route), times=1)  # no built-in, which Playwright refuses
+        self._pattern = pattern
+        # A lambda, because Playwright does not take the method of a list.
+        page.route(pattern, lambda route: self._routes.append(route), times=1)
 
     def wait(self) -> None:
         """Return when the page has sent the request, which can be after the page shows what it does."""
+        end = time.monotonic() + MILLISECONDS / 1000
         while not self._routes:
+            assert time.monotonic() < end, f"the page sends no request to {self._pattern}"
             self._page.wait_for_timeout(10)
 
     def let_through(self) -> None:

@@ -22,6 +22,7 @@ from cosmos_batch.contract.job import InputFile, Job, JobMessage, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.runs import ShardRef
 from cosmos_batch.contract.settings import WorkerSettings
+from cosmos_batch.local.moto_patches import sqs
 from cosmos_batch.state import ItemJobs, RunRow, Runs, ShardRow, StagedDocuments, Table, Watcher, Workers
 from cosmos_batch.worker import loop
 from cosmos_batch.worker.assembly import assemble
@@ -220,15 +221,9 @@ class InProcessWorker:
         asyncio.run(asyncio.wait_for(self.serve(), PATIENCE))
 
 
-moto_receive = SQSBackend.receive_message
-
-
-def receive_soon(
-    self: SQSBackend, queue_name: str, count: int, wait_seconds_timeout: int, *arguments: Any
-) -> list[Message]:
-    """Receive as moto does, but wait for a tenth of the time: each worker waits twice before it leaves."""
-    seconds: Any = wait_seconds_timeout / 10
-    return moto_receive(self, queue_name, count, seconds, *arguments)
+def receive_soon(self: SQSBackend, queue: str, count: int, wait_seconds: int, *arguments: Any) -> list[Message]:
+    """Receive as the local cloud does, but wait for a tenth of the time: each worker waits before it leaves."""
+    return sqs.receive_message(self, queue, count, wait_seconds / 10, *arguments)
 
 
 @pytest.fixture

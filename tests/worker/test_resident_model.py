@@ -147,7 +147,8 @@ def test_a_worker_whose_renewal_is_broken_off_by_a_fault_ends_and_fails_no_job(
     assert (error.code, error.retryable) == ("ModelUnavailable", True)
     assert bench.stepfunctions.calls_of("failure") == []
     row = bench.jobs.get("asks")
-    assert row is not None and (row.state, row.attempts, row.give_backs) == ("PLANNED", 0, 1)
+    assert row is not None and (row.state, row.attempts) == ("PLANNED", 0)
+    assert row.give_backs >= 1, "each receive that was under way may have brought it once more"
     answered = len(bench.stepfunctions.calls_of("success"))
     assert bench.waiting() == (5 - answered, 0)
 

@@ -43,20 +43,25 @@ def test_a_stopped_worker_finishes_jobs_that_fit_and_gives_back_the_others(
         assert bench.waiting() == (1, 0), "visible again at once"
 
 
-def test_messages_received_while_it_stops_are_given_back(bench: WorkerFixture) -> None:
+def test_messages_received_while_it_stops_are_given_back(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = bench.worker(idle_seconds=600)
+    receive = worker.runner.queue.receive
 
     async def scene() -> None:
-        serving = asyncio.create_task(worker.serve())
-        await until(lambda: worker.loop._idle_for(0))
-        worker.loop.stop()
-        bench.send(bench.job())
-        await serving
+        in_loop = asyncio.get_running_loop().call_soon_threadsafe
+
+        def receive_while_it_stops(*arguments: int) -> Any:
+            in_loop(worker.loop.stop)
+            bench.send(bench.job())
+            return receive(*arguments)
+
+        monkeypatch.setattr(worker.runner.queue, "receive", receive_while_it_stops)
+        await worker.serve()
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     row = bench.jobs.get("one")
     assert row is not None
-    assert (row.state, row.attempts) == ("PLANNED", 0)
+    assert (row.state, row.attempts, row.give_backs) == ("PLANNED", 0, 1)
     assert bench.waiting() == (1, 0)
 
 

@@ -61,7 +61,7 @@ def added(self: DynamoType, other: DynamoType) -> DynamoType:
 @patch(
     "dynamodb.values-are-written-fast",
     brings="Speed: of the ten members that an attribute value can have, the one that it has is written.",
-    moto="Looks for each of the ten under four names, which takes a fifth of the time of a request.",
+    moto="Looks for all ten, each of them under two or four names.",
     source="https://github.com/getmoto/moto/blob/master/moto/core/serialize.py",
 )
 def _write_values_fast() -> None:
@@ -72,12 +72,13 @@ def serialize_structure(
     self: BaseJSONSerializer, serialized: dict[str, Any], value: Any, shape: StructureShape, key: str
 ) -> None:
     """Add a structure to its parent as JSON, as moto does; an attribute value without looking for other members."""
-    names = list(value) if shape.name == "AttributeValue" and isinstance(value, dict) else []
-    if len(names) != 1 or names[0] not in shape.members:
+    members = list(value.items()) if shape.name == "AttributeValue" and isinstance(value, dict) else []
+    if len(members) != 1 or members[0][0] not in shape.members or members[0][1] is None or not key:
         _moto_serialize_structure(self, serialized, value, shape, key)
         return
+    [(name, content)] = members
     written: dict[str, Any] = {}
-    self._serialize(written, value[names[0]], shape.members[names[0]], names[0])
+    self._serialize(written, content, shape.members[name], name)
     self._default_serialize(serialized, written, shape, key)
 
 

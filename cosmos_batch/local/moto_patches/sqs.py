@@ -54,7 +54,7 @@ def _lock_changes() -> None:
     source=f"{_GUIDE}sqs-short-and-long-polling.html",
 )
 def _wait_for_messages() -> None:
-    replace(SQSBackend, "receive_message", _receive_message)
+    replace(SQSBackend, "receive_message", receive_message)
 
 
 @patch(
@@ -124,14 +124,15 @@ def _first_with_same_id(queue: Queue, message: Message) -> str | None:
     return None
 
 
-def _receive_message(
+def receive_message(
     self: SQSBackend,
     queue_name: str,
     count: int,
-    wait_seconds_timeout: int,
+    wait_seconds_timeout: float,
     visibility_timeout: int,
     message_attribute_names: list[str] | None = None,
 ) -> list[Message]:
+    """Receive messages. If there are none, wait for the first of them for so many seconds."""
     queue = self.get_queue(queue_name)
     deadline = time.monotonic() + wait_seconds_timeout
     with queue._messages_lock:

@@ -25,7 +25,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append((command[2].split(".")[-1], options))
         if len(found) == 4:
             raise subprocess.CalledProcessError(1, command)
-        options.into.write_text(json.dumps({"raw": {"number": len(found)}, "bf16": {"number": len(found)}}))
+        steps = options.steps.split(",") if command[2].endswith(".comparison") else [options.name]
+        options.into.write_text(json.dumps(dict.fromkeys(steps, len(found))))
 
     monkeypatch.setattr(turns, "subprocess", SimpleNamespace(run=run))
     return found
@@ -34,15 +35,16 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_both_have_a_pass_of_as_many_clips_in_each_round_and_a_round_that_fails_leaves_those_before(
     tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    into = tmp_path / "found.json"
+    into = tmp_path / "results" / "found.json"
     monkeypatch.setattr(
         sys, "argv", ["turns", "--work", str(tmp_path / "work"), "--into", str(into), "--clips", "300", "--shape", "8b"]
     )
     with pytest.raises(subprocess.CalledProcessError):
         turns.main()
-    assert [name for name, _ in started] == ["comparison", "gpu", "comparison", "gpu"]
+    assert [name for name, _ in started] == ["comparison", "gpu", "gpu", "comparison"]
     assert {(options.shape, options.work) for _, options in started} == {("8b", tmp_path / "work")}
     of_raw, of_worker = (options for _, options in started[:2])
     assert (of_raw.steps, of_raw.passes, of_raw.clips) == ("raw", 1, 300)
     assert (of_worker.passes, of_worker.steady) == (0, 300)
-    assert json.loads(into.read_text())["rounds"] == [{"raw": {"number": 1}, "worker": {"number": 2}}]
+    found = json.loads(into.read_text())
+    assert (found["clips"], found["rounds"]) == (300, [{"raw": 1, "worker": 2}])

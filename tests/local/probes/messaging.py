@@ -19,7 +19,6 @@ from moto.s3.responses import S3Response
 from moto.sqs.models import Message
 
 from cosmos_batch.local import backends, recorded_calls, runtime
-from cosmos_batch.local.moto_patches import dynamodb
 from tests.local.probes.registry import ProbedCloud, error_code, probe, resource, unique, until
 
 
@@ -104,8 +103,20 @@ def _small_sums(cloud: ProbedCloud) -> Any:
 
 
 @probe("dynamodb.values-are-written-fast")
-def _written_values(_: ProbedCloud) -> Any:
-    return BaseJSONSerializer._serialize_type_structure is dynamodb.serialize_structure
+def _written_values(cloud: ProbedCloud) -> Any:
+    stack, client = cloud.stack(), cloud.client("dynamodb")
+    name = stack.put_one(resource("AWS::DynamoDB::Table", **TABLE))
+    client.put_item(TableName=name, Item={"pk": {"S": "a"}})
+    asked = []
+    get_value = BaseJSONSerializer.get_value
+
+    def noted(self: BaseJSONSerializer, value: Any, key: str, shape: Any) -> Any:
+        asked.append(key)
+        return get_value(self, value, key, shape)
+
+    with patch.object(BaseJSONSerializer, "get_value", noted):
+        client.scan(TableName=name)
+    return "Items" in asked and "BOOL" not in asked
 
 
 @probe("dynamodb.updated-tables-keep-their-rows")
