@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from cosmos_batch.local.cloud import LocalCloud
 
 
-def test_one_of_several_concurrent_conditional_writes_succeeds(cloud: LocalCloud) -> None:
+def with_table(cloud: LocalCloud, name: str) -> Any:
+    """Return a client of DynamoDB, which has a table with this name and the key `pk`."""
     client = cloud.client("dynamodb")
     client.create_table(
-        TableName="decisions",
+        TableName=name,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
     )
+    return client
+
+
+def test_one_of_several_concurrent_conditional_writes_succeeds(cloud: LocalCloud) -> None:
+    client = with_table(cloud, "decisions")
 
     def decide(attempt: int) -> int:
         try:
@@ -35,13 +42,7 @@ def test_one_of_several_concurrent_conditional_writes_succeeds(cloud: LocalCloud
 
 
 def test_values_of_every_type_are_read_as_they_were_written(cloud: LocalCloud) -> None:
-    client = cloud.client("dynamodb")
-    client.create_table(
-        TableName="values",
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-    )
+    client = with_table(cloud, "values")
     item = {
         "pk": {"S": "é"},
         "empty": {"S": ""},
