@@ -1,22 +1,28 @@
 """Benchmark of preparing requests about small clips, in threads of one process and in processes, without a model.
 
+    python -m benchmarks.reasoner.preparing [--clips 512] [--into FILE]
+
 In both ways as many clips are prepared at once as a worker prepares: half of the cores, with all cores of this machine
-and, if there are more, with four.
+and, if there are more, with four. `python -m benchmarks --only preparing` measures the same for the page's table.
 """
 
+import argparse
+import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import circumstances
 from benchmarks.measurement import Measurement
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner.gpu_decoding import FEW_CORES
+from benchmarks.results import FOLDER
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.contract.job import Job
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
@@ -24,10 +30,27 @@ from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.preparation_pool import PreparationPool
 
+RESULT = FOLDER / "preparing-16-cores.json"
 _WORKLOAD = ReasonerWorkload("tiny", clips=256, tokens=256, levels=(), scale=2, warm_up=0)
 _DIFFERENT = 32  # clips; more are these once more
 
 Prepare = Callable[[Job, list[Path]], ChatRequest]
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.preparing", description=__doc__)
+    parser.add_argument("--clips", type=int, default=512)
+    parser.add_argument("--into", type=Path, default=RESULT)
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the benchmark; the module's docstring has the options."""
+    options = parse(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        results = {**circumstances(), "clips": options.clips, "rates": rates(Path(folder), options.clips)}
+    options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def measure() -> list[Measurement]:
@@ -103,3 +126,7 @@ def _rate(prepare: Prepare, files: list[Path], clips: int, at_once: int) -> floa
         began = time.monotonic()
         list(pool.map(one, range(clips)))
         return clips / (time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """The benchmark of preparing requests, with a few clips."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,13 @@ def test_a_row_says_how_processes_compare_with_threads() -> None:
     row = preparing._row({**both, "way": "threads", "perSecond": 40.0}, {**both, "way": "processes", "perSecond": 50.0})
     assert row.name.endswith("prepared with 4 cores, 2 at once")
     assert row.value == "50.0 a second in processes, 1.25 of 40.0 in threads"
+
+
+def test_its_command_writes_where_and_when_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["preparing", "--clips", "2", "--into", str(tmp_path / "found.json")])
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0})
+    monkeypatch.setattr("os.sched_setaffinity", lambda _process, _some: None)
+    preparing.main()
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert {"machine", "day", "commit"} <= found.keys() and found["clips"] == 2
+    assert [(one["cores"], one["atOnce"]) for one in found["rates"]] == [(1, 1), (1, 1)]
