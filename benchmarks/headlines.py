@@ -42,14 +42,11 @@ def write() -> None:
 
 def _reasoner() -> str:
     shipped = stored(gpu_results.SHIPPED_ON_H200)
-    sessions = gpu_results.sessions_with_processes(shipped)
-    many = [one["perSecond"] for session in sessions for one in gpu_results.steady_passes(session)]
-    few = [one["perSecond"] for session in sessions for one in gpu_results.ready_passes(session)]
+    ours, raw = gpu_results.rates_in_turn(shipped)
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{shipped['vllm']} | {listed(many, 1)} clips a second of {shipped['workload']['clips']:,} that are sent at "
-        f"once, on a host each, and {listed(few, 1)} of 256, with the start and the end of the queue; raw "
-        f"`LLM.generate` on the GPU of the first {listed(gpu_results.rates_of_raw(shipped), 1)} of 1,000 |"
+        f"{shipped['vllm']} | {listed(ours, 1)} clips a second of {shipped['clips']:,} that are sent at once, with the "
+        f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)} |"
     )
 
 

@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generator import accelerations_page, modes_page
-from benchmarks.paragraphs import filled
+from benchmarks.paragraphs import filled, listed
 from benchmarks.reasoner import cpu_page as reasoner_cpu_page
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
-from benchmarks.results import FOLDER, kept, stored, table
+from benchmarks.reasoner import preparing
+from benchmarks.results import kept, stored, table
 from benchmarks.runs import page as runs_page
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-MANY_CORES = FOLDER / "preparing-16-cores.json"  # clips sampled and written, in threads and in processes
+_PREPARING_COMMAND = "python -m benchmarks.reasoner.preparing"
 
 
 def text() -> str:
@@ -53,7 +54,7 @@ floating-point numbers. The clip has a sensor's grain in all colors, which is ha
 
 {table(kept("preparing"))}
 
-{_preparing(stored(MANY_CORES))}
+{_preparing(stored(preparing.RESULT))}
 
 ## Writing a generated video
 
@@ -88,10 +89,10 @@ the page.
 
 def _preparing(found: dict[str, Any]) -> str:
     """Say what the rows on preparing requests are of, and what more cores do."""
-    rates = {(one["cores"], one["way"]): one for one in found["rates"]}
+    first, again = ({(one["cores"], one["way"]): one for one in found[run]} for run in ("rates", "again"))
     many, few = (
-        f"{rates[cores, 'processes']['perSecond']:.1f} a second in {rates[cores, 'processes']['atOnce']} processes and "
-        f"{rates[cores, 'threads']['perSecond']:.1f} in as many threads"
+        f"{_twice(first, again, cores, 'processes')} a second in {first[cores, 'processes']['atOnce']} processes and "
+        f"{_twice(first, again, cores, 'threads')} in as many threads"
         for cores in (16, 4)
     )
     return filled(
@@ -99,7 +100,11 @@ def _preparing(found: dict[str, Any]) -> str:
         "the headers of a clip, decodes and scales it, and writes the frames for the server. Threads share one lock "
         "of Python's; processes get a job and return a request as JSON ([decision "
         "057](decisions/057-requests-are-prepared-in-processes.md)). A lone process waits while the next job reaches "
-        f"it. With more cores it has not run yet. There ({found['day']}, {found['machine']}, commit "
-        f"{found['commit']}) the same clips were sampled and written by a script, without requests: with 16 cores "
-        f"{many}; with four {few}.",
+        f"it. With more cores (`{_PREPARING_COMMAND}`, run twice {found['day']} on {found['machine']}, commit "
+        f"{found['commit']}, {found['clips']} clips): with 16 cores {many}; with four {few}.",
     )
+
+
+def _twice(first: dict[Any, Any], again: dict[Any, Any], cores: int, way: str) -> str:
+    """Return the clips a second of two runs with so many cores."""
+    return listed((run[cores, way]["perSecond"] for run in (first, again)), 1)

@@ -12,5 +12,6 @@ def filled(text: str, subsequent_indent: str = "") -> str:
 
 
 def listed(values: Iterable[float], digits: int) -> str:
-    """Return numbers with so many digits behind the point, and "and" between them."""
-    return " and ".join(f"{value:.{digits}f}" for value in values)
+    """Return numbers with so many digits behind the point, with commas between them, and "and" before the last."""
+    *others, last = [f"{value:.{digits}f}" for value in values] or [""]
+    return f"{', '.join(others)} and {last}" if others else last

@@ -9,6 +9,7 @@ from benchmarks.reasoner import large_page, shipped_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
     FULL_GPU,
+    HOSTS_WITH_H200,
     NEWEST,
     ON_H100,
     ON_H200,
@@ -17,7 +18,6 @@ from benchmarks.reasoner.gpu_results import (
     QUEUED_ON_H200,
     RESULT,
     SHIPPED_ON_H200,
-    THREADS_ON_H200,
     TWO_GPUS,
     best,
     rate_of_raw,
@@ -59,13 +59,13 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
-    shipped, threads = (stored(path) for path in (SHIPPED_ON_H200, THREADS_ON_H200))
+    shipped, hosts = (stored(path) for path in (SHIPPED_ON_H200, HOSTS_WITH_H200))
     h200, queued = (stored(path) for path in (ON_H200, QUEUED_ON_H200))
     return f"""## The reasoner on a GPU
 
-{shipped_page.as_it_ships(shipped, threads, h200)}
+{shipped_page.as_it_ships(shipped, hosts, h200)}
 
-{shipped_page.goals(h100, newest, shipped, threads, h200)}
+{shipped_page.goals(h100, newest, shipped, hosts)}
 
 ### Our patches and vLLM's own
 
@@ -99,7 +99,7 @@ def text() -> str:
 
 ### Clips of 1920 x 1080
 
-{large_page.text(threads, h200)}
+{large_page.text(shipped)}
 
 ### The 8B
 
@@ -115,18 +115,20 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, and the 8B on one. On host D raw vLLM was stopped after 330 s,
-before it printed a rate. FP8 and all of vLLM's CUDA graphs were not tried on D, E and F. The last command needs two
-GPUs. The first ran on A, and with `--passes 1` on F before the third, which ran on all hosts: on A and D on both GPUs,
-and there once more with kept caches and into another file, each with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`).
-Where a pass is missing, `--passes 0` or `--large 0` left it out, or the command was stopped: with four cores on D, and
-at the large clips on F. Their files were merged, and the texts of answers left out. With
-`CUDA_HOME=/none` vLLM does not find CUDA's compiler; so ran they, the starts, and the last three. The starts of the
-older commit ran beside those of the newer one, by its own benchmark, whose question without a clip had been replaced by
-that of the newer one. The profile of a start was sampled with `py-spy record --subprocesses --nonblocking --rate 50
---format raw`; `benchmarks.stack_samples` sums such samples.
+Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first
+four ran on G. On F the fifth ran with `--passes 1` before the seventh, and on E the seventh alone, on one of its two
+GPUs, with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`); its large clips were left out there, or it was stopped at them.
+Their files were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does not find CUDA's compiler;
+so ran they, the starts, and the last three. The starts of the older commit ran beside those of the newer one, by its
+own benchmark, whose question without a clip had been replaced by that of the newer one. The profile of a start was
+sampled with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such
+samples.
 
 ```
+python -m benchmarks.reasoner.turns --work FOLDER --into FILE
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0 --large 96
+{_FP8_COMMAND.replace("--passes 1", "--passes 0").replace(" --large 24", "")}
+python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 {_RAW_COMMAND.replace("--passes 1", "--passes 2")} --clips 1000
 python -m benchmarks.reasoner.comparison --shape 2b --steps process --processes 2 --levels "" --work FOLDER --into FILE
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 96
@@ -136,7 +138,6 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
 python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
 python -m benchmarks.stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model
-python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
 {_FP8_COMMAND}
 {_RAW_COMMAND}
 python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128

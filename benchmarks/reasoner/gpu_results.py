@@ -11,9 +11,9 @@ RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM c
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
 NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room for answers that grow kept free
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
-ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # with raw vLLM of as many clips, and FP8, on both GPUs of a host
-SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-fe3ac318.json"  # as it ships, with raw vLLM on the same GPU
-THREADS_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-f3ec9c69.json"  # with files decoded in threads, on both GPUs of a host
+ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # an earlier commit: FP8 beside 16-bit, and all of vLLM's CUDA graphs
+SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-turns.json"  # as it ships: in turn with raw vLLM, FP8, large clips
+HOSTS_WITH_H200 = FOLDER / "reasoner-gpu-2b-h200-hosts.json"  # a pass on each of two other hosts
 STEPS = FOLDER / "engine-steps.json"  # what vLLM's engine did with requests from threads, and from processes
 PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # a process of raw vLLM for each clip
 EIGHT = FOLDER / "reasoner-gpu-8b.json"
@@ -22,9 +22,15 @@ FULL_GPU = FOLDER / "reasoner-full-gpu.json"
 PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
 
 
-def in_16_bit(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the sessions in 16-bit on both GPUs of a host."""
-    return [found["bf16"], found["otherGpu"]["bf16"]]
+def turns(shipped: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the passes of 1,000 clips that our worker made in turn with raw vLLM."""
+    return [one["worker"]["steady"] for one in shipped["rounds"]]
+
+
+def rates_in_turn(shipped: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Return the clips per second of our worker and of raw vLLM, in the order of their rounds."""
+    raw = [float(shipped["clips"] / one["raw"]["passes"][0]["seconds"]) for one in shipped["rounds"]]
+    return [float(one["perSecond"]) for one in turns(shipped)], raw
 
 
 def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
@@ -32,9 +38,9 @@ def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
     return [session[step] for step in session if step.startswith("steady")]
 
 
-def sessions_with_processes(shipped: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the sessions in 16-bit, on two hosts, whose requests were prepared in processes."""
-    return [shipped["bf16"], shipped["before"]["bf16"]]
+def passes_of_hosts(hosts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the passes of 1,000 clips in 16-bit on the hosts F and E, one each."""
+    return [one["steady"] for one in (hosts["bf16"], hosts["before"]["bf16"])]
 
 
 def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:

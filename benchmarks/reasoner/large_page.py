@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.paragraphs import filled, listed
+from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding
 from benchmarks.reasoner.gpu_results import cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
@@ -24,35 +24,20 @@ _PARTS = {
 }
 
 
-def text(shipped: dict[str, Any], h200: dict[str, Any]) -> str:
-    """Return the rates, those of two runs on H200 among them, and those of sampling such clips without a model."""
+def text(shipped: dict[str, Any]) -> str:
+    """Return the rates, those of a run on an H200 among them, and those of sampling such clips without a model."""
     return f"""{_rates(stored(EXACT), stored(IN_FP8))}
 
-{_on_h200(shipped, shipped["bf16"])}
+{_on_h200(shipped)}
 
-{_on_h200(h200, h200["otherGpu"]["bf16"])}
-
-{_of_cores(shipped, h200, stored(CORES), stored(gpu_decoding.RESULT))}
+{_of_cores(shipped, stored(CORES), stored(gpu_decoding.RESULT))}
 
 {_gpu_decoding(stored(gpu_decoding.RESULT))}"""
 
 
-def rates(session: dict[str, Any], decoder: str) -> list[float]:
-    """Return the clips per second of each pass over large clips with this decoder and number of cores."""
-    return [one["perSecond"] for one in _passes(session, decoder)]
-
-
-def shares_of_few_cores(session: dict[str, Any]) -> list[float]:
-    """Return for each pass with four cores and the GPU's decoder its rate relative to that of one with sixteen.
-
-    There may be more passes with sixteen; the last of them count for nothing.
-    """
-    _, many, few = (rates(session, decoder) for decoder in DECODERS)
-    return [one / other for one, other in zip(few, many[: len(few)], strict=True)]
-
-
-def _passes(session: dict[str, Any], decoder: str) -> list[dict[str, Any]]:
-    return [session[step] for step in session if step.startswith(f"1080p, {decoder}")]
+def passes(session: dict[str, Any], *decoders: str) -> list[dict[str, Any]]:
+    """Return a session's passes over large clips with these of `DECODERS`."""
+    return [session[f"1080p, {decoder}"] for decoder in decoders]
 
 
 def busy_from(one: dict[str, Any]) -> int:
@@ -62,8 +47,8 @@ def busy_from(one: dict[str, Any]) -> int:
 
 def _rates(exact: dict[str, Any], found: dict[str, Any]) -> str:
     """Say what limits large clips, by the results of a run in 16-bit and of one in FP8 on hosts with an H100."""
-    in_fp8, all_cores = found["fp8Cache"], exact["bf16"]["1080p, 16 cores, CPU"]
-    cpu, gpu, few = (in_fp8[f"1080p, {decoder}"]["perSecond"] for decoder in DECODERS)
+    [all_cores] = passes(exact["bf16"], DECODERS[0])
+    cpu, gpu, few = (one["perSecond"] for one in passes(found["fp8Cache"], *DECODERS))
     return filled(
         "The clips of 1920 x 1080 (H.264, 30 frames per second, ten seconds, 7 Mbit/s, sampled at 4 frames per second) "
         f"were decoded on the CPU, by eight threads; on a host with an H100 ({exact['day']}) that took "
@@ -74,33 +59,31 @@ def _rates(exact: dict[str, Any], found: dict[str, Any]) -> str:
     )
 
 
-def _on_h200(run: dict[str, Any], session: dict[str, Any]) -> str:
+def _on_h200(run: dict[str, Any]) -> str:
     """Return the rates of a run on an H200 in 16-bit, and where four cores lose against sixteen."""
-    cpu, gpu, few = (listed(rates(session, decoder), 2) for decoder in DECODERS)
-    many, four = (_passes(session, decoder) for decoder in DECODERS[1:])
-    later = [busy_from(one) - busy_from(other) for one, other in zip(four, many[: len(four)], strict=True)]
-    busy = [listed((one["gpuSteady"]["busy"] for one in passes), 0) for passes in (four, many)]
-    of_that = "of the first of these" if len(four) < len(many) else "of that"
+    cpu, many, few = passes(run["bf16"], *DECODERS)
+    busy = [one["gpuSteady"]["busy"] for one in (few, many)]
     return filled(
-        f"On an H200 in 16-bit ({run['day']}, commit {run['commit']}, {many[0]['clips']} clips) a worker answered "
-        f"{cpu} a second without it and {gpu} with it on 16 cores, and {few} with it on four: "
-        f"{listed(shares_of_few_cores(session), 3)} {of_that}. On four the first second of which the GPU was busy for "
-        f"more than half came {listed(later, 0)} s later than on 16, and the GPU was busy for {busy[0]} % of the "
-        f"middle 70 %, with 16 for {busy[1]} %.",
+        f"On an H200 in 16-bit ({run['day']}, commit {run['commit']}, {many['clips']} clips) a worker answered "
+        f"{cpu['perSecond']:.2f} a second without it and {many['perSecond']:.2f} with it on 16 cores, and "
+        f"{few['perSecond']:.2f} with it on four: {few['perSecond'] / many['perSecond']:.3f} of that. On four the "
+        "first second of which the GPU was busy for more than half came "
+        f"{busy_from(few) - busy_from(many)} s later than on 16, and the GPU was busy for {busy[0]:.0f} % of the "
+        f"middle 70 %, with 16 for {busy[1]:.0f} %. The four cores themselves were busy for "
+        f"{sum(few['cpuSeconds'].values()) / few['seconds'] / 4:.0%} of the time.",
     )
 
 
-def _of_cores(shipped: dict[str, Any], h200: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
+def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
     """Say what the cores do for a large clip that the GPU decodes, and what takes less of them than before."""
-    now, then = (_passes(session, DECODERS[1])[0] for session in (shipped["bf16"], h200["otherGpu"]["bf16"]))
-    many, few = (earlier["bf16"][f"1080p, {decoder}"] for decoder in DECODERS[1:])
+    [now] = passes(shipped["bf16"], DECODERS[1])
+    many, few = passes(earlier["bf16"], *DECODERS[1:])
     about = filled(
         "Seconds of CPU time that all processes together took for each of these clips, with `gpuDecode` and 16 cores: "
-        f"{_of_processes(now)} with commit {shipped['commit']}; {_of_processes(then)} with commit {h200['commit']}, on "
-        f"another host; and {_of_processes(many)} with commit {earlier['commit']}, with which four cores reached "
-        f"{few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same program in "
-        "all of them, so a part of the difference is the hosts'. One clip alone, in one thread, took these seconds of "
-        "a core, on two hosts with an H200:",
+        f"{_of_processes(now)}; and {_of_processes(many)} with commit {earlier['commit']}, with which four cores "
+        f"reached {few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same "
+        "program in both, so a part of the difference is the hosts'. One clip alone, in one thread, took these seconds "
+        "of a core, on two hosts with an H200:",
     )
     runs = (earlier["later"], sampling)
     rows = []
@@ -122,13 +105,13 @@ def _of_processes(one: dict[str, Any]) -> str:
 
 def _gpu_decoding(found: dict[str, Any]) -> str:
     """Return how fast the GPU's decoder samples clips without a model, in several numbers of threads."""
-    frames, of = found["frames"], found.get("ratesMeasured", found)
+    frames = found["frames"]
     about = filled(
         f"The frames of the GPU are the same to the last bit as those of the CPU in {frames['same']} of "
-        f"{frames['clips']} clips compared ({found['day']}, commit {found['commit']}). Opening a clip and scaling its "
-        f"frames is left to the cores. Measured {of['day']} on {of['machine']}, commit {of['commit']}: "
-        f"{of['clips']} clips, sampled without a model and written to memory, while a benchmark ran on the host's "
-        f"other GPU and cores. A worker with `gpuDecode` has {AT_ONCE} threads, or half of its cores if that is more.",
+        f"{frames['clips']} clips compared. Opening a clip and scaling its frames is left to the cores. Measured "
+        f"{found['day']} on {found['machine']}, commit {found['commit']}: {found['clips']} clips, sampled without a "
+        f"model and written to memory. A worker with `gpuDecode` has {AT_ONCE} threads, or half of its cores if that "
+        "is more.",
     )
     rates = {(one["cores"], one["threads"]): one for one in found["rates"]}
     rows = []

@@ -19,7 +19,7 @@ PIXEL_FORMAT = "yuv420p"  # 8 bits a value, limited range; the GPU's decoder giv
 # 1920 x 1080). For fewer, starting the GPU's decoder gains nothing.
 LEAST_PIXELS = 150_000_000
 # Videos that are decoded at once, with few cores too. On an H200 with four cores six threads sampled more clips of
-# 1920 x 1080 a second than four, five or eight, and the first of them sooner than eight (docs/benchmarks.md).
+# 1920 x 1080 a second than four or five, and the first of them sooner than eight (docs/benchmarks.md).
 AT_ONCE = 6
 
 

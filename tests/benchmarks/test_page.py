@@ -81,7 +81,7 @@ def test_clips_as_patches_were_measured_with_the_same_answers_and_no_slower() ->
     assert gpu_results.best(found["bf16"]) > found["bf16"]["plain"]["perSecond"]
     assert {found[name][step]["tokens"] for name in ("bf16", "fp8", "fp8-kv") for step in ("ready 0",)} == {256.0}
     text = reasoner_gpu_page.text()
-    assert text.count("**not met**") == 5, "16-bit on an H100, FP8, raw vLLM, few cores, until asked"
+    assert text.count("**not met**") == 5, "16-bit on an H100, FP8, busy GPU, few cores, until asked"
 
 
 def test_agreement_counts_tokens_until_the_first_that_differs() -> None:
