@@ -12,7 +12,7 @@ from benchmarks.results import kept, stored, table
 from benchmarks.runs import page as runs_page
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-_PREPARING_COMMAND = "python -m benchmarks.reasoner.preparing"
+_PREPARING_COMMAND = "python -m benchmarks.reasoner.preparing --into FILE"
 
 
 def text() -> str:
@@ -89,10 +89,9 @@ the page.
 
 def _preparing(found: dict[str, Any]) -> str:
     """Say what the rows on preparing requests are of, and what more cores do."""
-    first, again = ({(one["cores"], one["way"]): one for one in found[run]} for run in ("rates", "again"))
     many, few = (
-        f"{_twice(first, again, cores, 'processes')} a second in {first[cores, 'processes']['atOnce']} processes and "
-        f"{_twice(first, again, cores, 'threads')} in as many threads"
+        f"{_rates_of(found, cores, 'processes')} a second in {cores // 2} processes and "
+        f"{_rates_of(found, cores, 'threads')} in as many threads"
         for cores in (16, 4)
     )
     return filled(
@@ -100,11 +99,12 @@ def _preparing(found: dict[str, Any]) -> str:
         "the headers of a clip, decodes and scales it, and writes the frames for the server. Threads share one lock "
         "of Python's; processes get a job and return a request as JSON ([decision "
         "057](decisions/057-requests-are-prepared-in-processes.md)). A lone process waits while the next job reaches "
-        f"it. With more cores (`{_PREPARING_COMMAND}`, run twice {found['day']} on {found['machine']}, commit "
-        f"{found['commit']}, {found['clips']} clips): with 16 cores {many}; with four {few}.",
+        f"it. Two runs on {found['machine']} ({found['day']}, commit {found['commit']}, {found['clips']} requests, "
+        f"`{_PREPARING_COMMAND}`): with 16 cores {many}; with four {few}.",
     )
 
 
-def _twice(first: dict[Any, Any], again: dict[Any, Any], cores: int, way: str) -> str:
-    """Return the clips a second of two runs with so many cores."""
-    return listed((run[cores, way]["perSecond"] for run in (first, again)), 1)
+def _rates_of(found: dict[str, Any], cores: int, way: str) -> str:
+    """Return the requests a second of each run with so many cores."""
+    rows = [one for run in found["runs"] for one in run if (one["cores"], one["way"]) == (cores, way)]
+    return listed((one["perSecond"] for one in rows), 1)

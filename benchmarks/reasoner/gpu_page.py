@@ -115,14 +115,15 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, and the 8B on one. The last command needs two GPUs. The first
-four ran on G. On F the fifth ran with `--passes 1` before the seventh, and on E the seventh alone, on one of its two
-GPUs, with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`); its large clips were left out there, or it was stopped at them.
-Their files were merged, and the texts of answers left out. With `CUDA_HOME=/none` vLLM does not find CUDA's compiler;
-so ran they, the starts, and the last three. The starts of the older commit ran beside those of the newer one, by its
-own benchmark, whose question without a clip had been replaced by that of the newer one. The profile of a start was
-sampled with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such
-samples.
+Not measured with this release: raw vLLM on an H100, raw vLLM in FP8, the 8B on an H100, and NVIDIA's own checkpoints,
+also those in FP8: all weights are random. The last command needs two GPUs. The first four made what the first table and
+the clips of 1920 x 1080 say of the first host, where their files were merged. On the second host the fifth ran with
+`--passes 1` before the seventh, of which only the pass of 1,000 clips came about, without `--compare`; on the third
+host the seventh ran without it on one of two GPUs, with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). The texts of
+answers are left out in the stored results. These commands, the starts, and the last three ran with `CUDA_HOME=/none`,
+so that vLLM did not find CUDA's compiler. The starts of the older commit ran beside those of the newer one, by its own
+benchmark, whose question without a clip had been replaced by that of the newer one. The profile of a start was sampled
+with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such samples.
 
 ```
 python -m benchmarks.reasoner.turns --work FOLDER --into FILE
@@ -338,7 +339,7 @@ def _on_h100(h200: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]
         f"another machine with an H100, on {earlier['day']}, the steady state was "
         f"{earlier['bf16']['steady']['perSecond']:.2f}. {answers['sameAnswers']} of {answers['compared']} greedy "
         f"answers are the same with our patches and with vLLM's. The GPU was busy for {now:.1f} ms for each clip, on "
-        f"the H200 of the first table for {before:.1f} ms: without any wait it would answer {1000 / now:.1f} a "
+        f"an H200 at commit {h200['commit']} for {before:.1f} ms: without any wait it would answer {1000 / now:.1f} a "
         f"second. By NVIDIA's data sheets an H100 reads its memory at {TERABYTES_PER_SECOND['H100']} TB/s and an H200 "
         f"at {TERABYTES_PER_SECOND['H200']} TB/s, so reading the kept keys and values alone takes {slower:.0f} ms "
         "more for a clip. What the compiled encoder gains was not measured, because no run had both on one "

@@ -1,6 +1,7 @@
 """The results of the reasoner with vLLM on GPUs: their files, and the passes and rates in them.
 
 A result has a session for each precision, such as `bf16`, and may have those of a second GPU of its host (`otherGpu`).
+One of `benchmarks.reasoner.turns` has `rounds`, in each of which our worker and raw vLLM had the GPU in turn.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # a process of raw vLLM f
 EIGHT = FOLDER / "reasoner-gpu-8b.json"
 TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
 FULL_GPU = FOLDER / "reasoner-full-gpu.json"
-PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # the same on an H100
+PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # passes with different numbers of jobs prepared
 
 
 def turns(shipped: dict[str, Any]) -> list[dict[str, Any]]:
@@ -39,7 +40,7 @@ def steady_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def passes_of_hosts(hosts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the passes of 1,000 clips in 16-bit on the hosts F and E, one each."""
+    """Return the passes of 1,000 clips in 16-bit on the second and the third host, one each."""
     return [one["steady"] for one in (hosts["bf16"], hosts["before"]["bf16"])]
 
 

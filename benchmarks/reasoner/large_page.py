@@ -13,6 +13,7 @@ IN_FP8 = FOLDER / "reasoner-gpu-2b-h100-fp8.json"
 CORES = FOLDER / "reasoner-large-cores.json"  # what the cores do for such clips, on an H200
 DECODERS = ("16 cores, CPU", "16 cores, GPU", "4 cores, GPU")
 _HALF = 50  # percent of a second
+_FIRST = 8  # seconds of a pass
 _PARTS = {
     "probe": "reading the times of all frames, which a job does twice; with b17eb036 FFmpeg decoded a frame for it",
     "openAndDecode": "opening the file where FFmpeg decodes a frame for it, as with b17eb036",
@@ -63,15 +64,24 @@ def _on_h200(run: dict[str, Any]) -> str:
     """Return the rates of a run on an H200 in 16-bit, and where four cores lose against sixteen."""
     cpu, many, few = passes(run["bf16"], *DECODERS)
     busy = [one["gpuSteady"]["busy"] for one in (few, many)]
+    at_first = sum(many["gpuBusyBySecond"][:_FIRST]) - sum(few["gpuBusyBySecond"][:_FIRST])
     return filled(
         f"On an H200 in 16-bit ({run['day']}, commit {run['commit']}, {many['clips']} clips) a worker answered "
         f"{cpu['perSecond']:.2f} a second without it and {many['perSecond']:.2f} with it on 16 cores, and "
-        f"{few['perSecond']:.2f} with it on four: {few['perSecond'] / many['perSecond']:.3f} of that. On four the "
-        "first second of which the GPU was busy for more than half came "
-        f"{busy_from(few) - busy_from(many)} s later than on 16, and the GPU was busy for {busy[0]:.0f} % of the "
-        f"middle 70 %, with 16 for {busy[1]:.0f} %. The four cores themselves were busy for "
+        f"{few['perSecond']:.2f} with it on four: {few['perSecond'] / many['perSecond']:.3f} of that, or "
+        f"{few['seconds'] - many['seconds']:.1f} s longer. The GPU was busy for {at_first / 100:.1f} s less of the "
+        f"first {_FIRST}, in which four cores decode the first clips, and for {busy[0]:.0f} % of the middle 70 %, with "
+        f"16 for {busy[1]:.0f} %; all in all for {_busy_seconds(few) - _busy_seconds(many):.1f} s longer, at a higher "
+        "clock, since fewer clips were answered at once: half of the answers took up to "
+        f"{few['phases']['generate']:.1f} s to generate, with 16 {many['phases']['generate']:.1f} s. The four cores "
+        "themselves were busy for "
         f"{sum(few['cpuSeconds'].values()) / few['seconds'] / 4:.0%} of the time.",
     )
+
+
+def _busy_seconds(one: dict[str, Any]) -> float:
+    """Return for how long the GPU was busy in a pass."""
+    return float(one["seconds"] * one["gpu"]["busy"] / 100)
 
 
 def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:

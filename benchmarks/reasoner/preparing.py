@@ -1,6 +1,6 @@
 """Benchmark of preparing requests about small clips, in threads of one process and in processes, without a model.
 
-    python -m benchmarks.reasoner.preparing [--clips 512] [--into FILE]
+    python -m benchmarks.reasoner.preparing --into FILE [--clips 512] [--runs 2]
 
 In both ways as many clips are prepared at once as a worker prepares: half of the cores, with all cores of this machine
 and, if there are more, with four. `python -m benchmarks --only preparing` measures the same for the page's table.
@@ -30,7 +30,7 @@ from cosmos_batch.engines.checkpoints import context_length
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
 from cosmos_batch.engines.reasoner.preparation_pool import PreparationPool
 
-RESULT = FOLDER / "preparing-16-cores.json"
+RESULT = FOLDER / "preparing-16-cores.json"  # of a machine with so many
 _WORKLOAD = ReasonerWorkload("tiny", clips=256, tokens=256, levels=(), scale=2, warm_up=0)
 _DIFFERENT = 32  # clips; more are these once more
 
@@ -40,8 +40,9 @@ Prepare = Callable[[Job, list[Path]], ChatRequest]
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reasoner.preparing", description=__doc__)
+    parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--clips", type=int, default=512)
-    parser.add_argument("--into", type=Path, default=RESULT)
+    parser.add_argument("--runs", type=int, default=2)
     return parser.parse_args(arguments)
 
 
@@ -49,7 +50,8 @@ def main() -> None:
     """Run the benchmark; the module's docstring has the options."""
     options = parse(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
-        results = {**circumstances(), "clips": options.clips, "rates": rates(Path(folder), options.clips)}
+        runs = [rates(Path(folder), options.clips) for _ in range(options.runs)]
+    results = {**circumstances(), "clips": options.clips, "runs": runs}
     options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

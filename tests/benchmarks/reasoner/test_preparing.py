@@ -33,4 +33,4 @@ def test_its_command_writes_where_and_when_it_was_measured(tmp_path: Path, monke
     preparing.main()
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert {"machine", "day", "commit"} <= found.keys() and found["clips"] == 2
-    assert [(one["cores"], one["atOnce"]) for one in found["rates"]] == [(1, 1), (1, 1)]
+    assert [[one["way"] for one in run] for run in found["runs"]] == 2 * [["threads", "processes"]]
