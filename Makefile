@@ -10,7 +10,7 @@ OMNI := .venv/omni/installed
 
 # A failure is shown when it happens. `.ci/run` sets TIME_LIMIT to the command that interrupts the tests.
 PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Tests that start a local cloud or browser (tests/test_ci.py keeps these complete), run engines or workers, train a model,
 # or synthesize apps: together they take most of the time of `make test`. After them, those that start many other programs,

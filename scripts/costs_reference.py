@@ -6,7 +6,7 @@ from pathlib import Path
 from tables import filled, line, table
 
 from cosmos_batch.catalogue.generation import SIZES, Mode, Resolution
-from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES
+from cosmos_batch.catalogue.hardware import GPUS, INSTANCE_TYPES, GpuKind
 from cosmos_batch.catalogue.pipelines import Pipeline, pipeline_named
 from cosmos_batch.planning.pace import times_h100, weight_of_frames
 from cosmos_batch.planning.type_costs import ItemCost, item_cost
@@ -67,11 +67,18 @@ def _ratios() -> str:
             gpu,
             f"{times_h100(_named('cosmos-reason2-2b'), gpu):.2f}",
             f"{times_h100(_named('cosmos3-nano'), gpu):.2f}",
-            "NVIDIA, for generators" if kind.video_times_h100 else "measured here" if gpu == "H100" else "formula",
+            _source(kind),
         )
         for gpu, kind in GPUS.items()
     ]
     return table("| GPU | reasoners: times an H100 | generators: times an H100 | source |", rows)
+
+
+def _source(kind: GpuKind) -> str:
+    """Return where the ratios of a kind of GPU come from. NVIDIA measured only videos."""
+    if kind.clip_times_h100 is not None:
+        return "measured here"
+    return "NVIDIA, for generators" if kind.video_times_h100 is not None else "formula"
 
 
 def _weight(pipeline: str, mode: Mode, tier: Resolution) -> float:

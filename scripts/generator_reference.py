@@ -13,6 +13,13 @@ from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT, GenerationParameters
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
+# The GPUs on which each engine made something here, by docs/benchmarks.md and docs/generator-engines.md.
+_RUN_ON = {
+    "vllm-omni": "H100, H200",
+    "cosmos-framework": "**never run**: its packages could not be fetched",
+    "diffusers": "H100, H200",
+    "phyai": "H100",
+}
 GENERATORS = [pipeline for pipeline in PIPELINES if pipeline.surface == "generator"]
 
 
@@ -63,10 +70,13 @@ def _engines() -> str:
             ", ".join(engine.axes) or "one GPU",
             "yes" if engine.offload else "no",
             _limits(engine),
+            _RUN_ON[name],
         )
         for name, engine in GENERATOR_ABILITIES.items()
     ]
-    return table("| engine | modes | sound with | guardrails | shares a job by | offload | limits |", rows)
+    return table(
+        "| engine | modes | sound with | guardrails | shares a job by | offload | limits | run here on |", rows
+    )
 
 
 def _guardrails(engine: GeneratorAbilities) -> str:

@@ -97,10 +97,10 @@ def _of_idle_seconds(shipped: dict[str, Any]) -> str:
     first, middle, last = (listed(part, 1) for part in zip(*map(_idle_seconds, passes), strict=True))
     return (
         f"- The three passes in turn with raw vLLM took {listed((one['seconds'] for one in passes), 1)} s. The GPU had "
-        f"nothing to do for {first} s of the first {_FIRST}, for {last} s at the end, when the worker reports the last answers, and for "
-        f"{middle} s between. Only in the first did it wait all along; why is not known. That pass was made by a "
-        "process which had compiled the model itself, but so were those on the other hosts, and raw vLLM had its "
-        "fastest pass in such a process."
+        f"nothing to do for {first} s of the first {_FIRST}, for {last} s at the end, when the worker reports the last "
+        f"answers, and for {middle} s between. Only in the first did it wait all along; why is not known. That pass "
+        "was made by a process which had compiled the model itself, but so were those on the other hosts, and raw vLLM "
+        "had its fastest pass in such a process."
     )
 
 

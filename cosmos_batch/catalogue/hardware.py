@@ -58,8 +58,9 @@ class GpuKind:
     nvlink
         Whether the GPUs of an instance are connected by NVLink, which is paid for and only useful to workers that
         share a model among GPUs.
-    video_times_h100
-        How many times as long as an H100 it takes for a video, where somebody measured it; else planning computes it.
+    clip_times_h100, video_times_h100
+        How many times as long as an H100 it takes for a reasoner's clip, and for a video of a generator, where somebody
+        measured it; else planning computes it.
     """
 
     memory_gb: int
@@ -70,6 +71,7 @@ class GpuKind:
     bandwidth_tb_per_s: float
     minimum_cuda: tuple[int, int] = (11, 8)
     nvlink: bool = False
+    clip_times_h100: float | None = None
     video_times_h100: float | None = None
 
 
@@ -80,8 +82,10 @@ GPUS = {
     # NVIDIA measured Nano in FP8 with its Framework at 720p on this and on an H100, in 173.02 and 94.01 s
     # (`inference_benchmarks/` of NVIDIA/cosmos at c8353e1); the ratio is 1.51 at 256p and 1.82 at 480p.
     "RTX PRO 6000": GpuKind(96, 95.5, "Blackwell", (12, 0), 500, 1.597, minimum_cuda=(12, 8), video_times_h100=1.84),
-    "H100": GpuKind(80, 79.6, "Hopper", (9, 0), 989, 3.35, nvlink=True),
-    "H200": GpuKind(141, 140.4, "Hopper", (9, 0), 989, 4.8, nvlink=True),
+    "H100": GpuKind(80, 79.6, "Hopper", (9, 0), 989, 3.35, nvlink=True, clip_times_h100=1.0, video_times_h100=1.0),
+    # In different runs (docs/benchmarks.md): of the 2B at most 14.68 clips a second on an H100, at least 17.18 on this;
+    # 56.70 and 57.63 s for a video of 832x480 with vLLM-Omni.
+    "H200": GpuKind(141, 140.4, "Hopper", (9, 0), 989, 4.8, nvlink=True, clip_times_h100=0.85, video_times_h100=1.02),
     "B200": GpuKind(179, 179.0, "Blackwell", (10, 0), 2250, 8.0, minimum_cuda=(12, 8), nvlink=True),
 }
 

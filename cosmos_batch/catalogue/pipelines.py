@@ -151,8 +151,8 @@ def _super(
 # They stand in the order of their size: an upload with only a prompt runs on the first reasoner that is enabled.
 #
 # `h100_seconds` of the 2B are a little more than three H100 took with the vLLM that ships, 0.068 to 0.073 (see
-# docs/benchmarks.md, also for the others). The 8B took 2.05 times as long as the 2B on H200. Nano took 62.2 s for
-# 832x480 and 189 frames on the vLLM-Omni that ships. What is an estimate says so.
+# docs/benchmarks.md, also for the others). The 8B took 2.04 to 2.08 times as long as the 2B on H200. Nano took 62.1
+# s for 832x480 and 189 frames on the vLLM-Omni that ships, with the encoding. What is an estimate says so.
 #
 # `modes` are those in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that
 # Super continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3

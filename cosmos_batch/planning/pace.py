@@ -36,13 +36,14 @@ def first_seconds_per_unit(pipeline: str, gpu: str, gpus: int) -> float:
 
 
 def times_h100(pipeline: Pipeline, gpu: str) -> float:
-    """Return how many times as long as an H100 a GPU takes: measured for generators, else by formula.
+    """Return how many times as long as an H100 a GPU takes: as it was measured, else by formula.
 
     The formula is the larger of the ratios of arithmetic and of memory bandwidth.
     """
     h100, other = GPUS["H100"], GPUS[gpu]
-    if pipeline.surface == "generator" and other.video_times_h100 is not None:
-        return other.video_times_h100
+    measured = other.video_times_h100 if pipeline.surface == "generator" else other.clip_times_h100
+    if measured is not None:
+        return measured
     arithmetic = h100.tensor_tflops / other.tensor_tflops
     return max(arithmetic, h100.bandwidth_tb_per_s / other.bandwidth_tb_per_s)
 

@@ -21,6 +21,7 @@ from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import gpu as reasoner_gpu
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import FOLDER, kept
+from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.library_imports import import_torchvision
 from tests.infra.assembly import STACKS
@@ -82,6 +83,17 @@ def test_clips_as_patches_were_measured_with_the_same_answers_and_no_slower() ->
     assert {found[name][step]["tokens"] for name in ("bf16", "fp8", "fp8-kv") for step in ("ready 0",)} == {256.0}
     text = reasoner_gpu_page.text()
     assert text.count("**not met**") == 5, "16-bit on an H100, FP8, busy GPU, few cores, until asked"
+
+
+def test_the_ratios_of_an_h200_are_those_that_were_measured() -> None:
+    on_h100 = [json.loads(path.read_text(encoding="utf-8")) for path in (gpu_results.ON_H100, gpu_results.NEWEST)]
+    ours, _ = gpu_results.rates_in_turn(json.loads(gpu_results.SHIPPED_ON_H200.read_text(encoding="utf-8")))
+    clips = max(gpu_results.steady_rate(found, "bf16") for found in on_h100) / min(ours)
+    one, other = (
+        modes_page.read(path)["modes"]["plain"]["kinds"]["t2v"]["832x480"]["seconds"]["generate"]
+        for path in (modes_page.RESULT, modes_page.EARLIER)
+    )
+    assert (GPUS["H200"].clip_times_h100, GPUS["H200"].video_times_h100) == (round(clips, 2), round(one / other, 2))
 
 
 def test_agreement_counts_tokens_until_the_first_that_differs() -> None:
@@ -215,6 +227,7 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     goals = len(modes_page.EXACT) + len(modes_page.LOSSY) + 1
     assert (text.count("| met |"), text.count("| **not met** |")) == (met, goals - met)
     assert "| 832x480, FP8: at most 25 s | not measured | **not met** |" in text
+    assert f"at least {int(3600 / (6.0 + pause))} of 320x192 an hour" in " ".join(text.split())
     assert (
         f"| `t2v`, 320x192, as it ships | 6.00 s | {encoding:.2f} s | {6 + encoding:.2f} s | 40.0 GiB | 60 s |" in text
     )

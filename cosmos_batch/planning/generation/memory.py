@@ -1,7 +1,7 @@
 """Estimate how much memory a generation takes on each GPU of a worker, and how much a host has.
 
-Weights of Nano and Super by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames:
-with Diffusers and torch 2.11 at 320x192, 832x480 and 1280x720, with the vLLM-Omni that ships at 832x480.
+Weights of Nano and Super by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames.
+Those of Diffusers at 1280x720 are of an earlier PyTorch, and what ships takes less at 832x480 (docs/benchmarks.md).
 """
 
 from collections.abc import Sequence

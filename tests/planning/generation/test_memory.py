@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.generator.accelerations_page import DEFAULT, OURS
+from benchmarks.results import stored
 from cosmos_batch.catalogue.pipelines import GENERATORS
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -21,18 +23,25 @@ def largest(pipeline: str, guardrails: bool = True) -> Workload:
     return Workload.largest(PIPELINE[pipeline].modes, "720p", guardrails)
 
 
-@pytest.mark.parametrize(("size", "peak"), [("320x192", 31.7), ("832x480", 35.6), ("1280x720", 41.5)])
-def test_the_computed_memory_agrees_with_the_measurements_of_diffusers(size: str, peak: float) -> None:
-    """Peaks in GiB for Nano, prompts of 2,997 tokens, on an H100 with torch 2.11.
+@pytest.mark.parametrize("size", ["320x192", "832x480"])
+def test_the_computed_memory_covers_what_diffusers_takes_as_it_ships(size: str) -> None:
+    """The stored peaks are for Nano and prompts of 2,997 tokens, on an H100.
 
     They do not contain the sound's VAE, the CUDA context and the encoding of a whole input video.
     """
+    peak = stored(OURS)["sizes"][size][DEFAULT]["peakBytes"] / 2**30
     job = replace(Workload.of(settled({"size": size}), False), tokens=2997)
-    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "diffusers", job) - peak <= 2.9
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "diffusers", job) - peak <= 4.3
+
+
+def test_the_computed_memory_of_a_large_video_covers_what_an_earlier_pytorch_took() -> None:
+    """It took 41.5 GiB for Nano at 1280x720 on an H100, without the parts that the test above names."""
+    job = replace(Workload.of(settled({"size": "1280x720"}), False), tokens=2997)
+    assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "diffusers", job) - 41.5 <= 2.9
 
 
 def test_the_computed_memory_agrees_with_the_measurement_of_vllm_omni() -> None:
-    """It took 39.0 GiB for Nano at 832x480 on an H100, without the parts that the test above names."""
+    """It took 39.0 GiB for Nano at 832x480 on an H100, without the parts that the first test names."""
     jobs = {
         size: replace(Workload.of(settled({"size": size}), False), tokens=3000)
         for size in ("320x192", "832x480", "1280x720")
