@@ -232,7 +232,7 @@ def documents_for_people(assembly: Assembly, name: str) -> list[Resource]:
     return [deployed.document("CosmosBatch-Pipelines", policy["PolicyDocument"]) for policy in policies]
 
 
-@pytest.mark.parametrize("buckets", [5, 30])
+@pytest.mark.parametrize("buckets", [pytest.param(5, marks=pytest.mark.slow), 30])
 @pytest.mark.parametrize("name", ["Viewer", "Operator"])
 def test_the_policies_for_people_are_as_long_as_iam_takes_with_all_pipelines(
     adopting: Callable[[int], Assembly], name: str, buckets: int
@@ -243,6 +243,7 @@ def test_the_policies_for_people_are_as_long_as_iam_takes_with_all_pipelines(
     assert len(outputs) == len(documents)
 
 
+@pytest.mark.slow
 def test_with_five_buckets_of_others_an_operator_needs_one_policy(adopting: Callable[[int], Assembly]) -> None:
     """A person who has it already would lose what an update moves into another policy."""
     assert len(documents_for_people(adopting(5), "Operator")) == 1

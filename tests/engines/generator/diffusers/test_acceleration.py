@@ -383,7 +383,7 @@ def test_failed_flash_attention_falls_back_to_pytorch_attention(
     assert same(generate_media(checkpoint, parameters), generate_media(plain, parameters)) and hopper == []
 
 
-@pytest.mark.parametrize("flash_attention_fails", [False, True])
+@pytest.mark.parametrize("flash_attention_fails", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_failed_compilation_leaves_flash_attention_as_it_is(
     load: Load, hopper: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, flash_attention_fails: bool
 ) -> None:
