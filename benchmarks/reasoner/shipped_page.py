@@ -92,7 +92,7 @@ def _same_answers(sessions: list[dict[str, Any]]) -> str:
 
 
 def _of_idle_seconds(shipped: dict[str, Any]) -> str:
-    """Say when in the passes on host G the GPU had nothing to do."""
+    """Say when the GPU had nothing to do in the passes in turn with raw vLLM."""
     passes = turns(shipped)
     first, middle, last = (listed(part, 1) for part in zip(*map(_idle_seconds, passes), strict=True))
     return (
