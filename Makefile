@@ -10,7 +10,8 @@ OMNI := .venv/omni/installed
 
 # A failure is shown when it happens. `.ci/run` sets TIME_LIMIT to the command that interrupts the tests.
 PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
-SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
+PROCESSES := 4
+SIDE_BY_SIDE = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Tests that start a local cloud or browser (tests/test_ci.py keeps these complete), run engines or workers, train a model,
 # or synthesize apps: together they take most of the time of `make test`. After them, those that start many other programs,
@@ -50,6 +51,8 @@ test: style $(VLLM) chromium ## Lint, and run all tests but the slow ones
 test-not-slow: ## Run all tests but the slow ones
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
+# The slow tests start more programs at once than the others.
+test-all: PROCESSES := 3
 test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 	@$(PYTEST) $(SIDE_BY_SIDE)
 
