@@ -10,6 +10,7 @@ OMNI := .venv/omni/installed
 
 # A failure is shown when it happens. `.ci/run` sets TIME_LIMIT to the command that interrupts the tests.
 PYTEST := $(TIME_LIMIT) $(BIN)/pytest --instafail --quiet --durations 40
+# Processes of tests; `test-all` has fewer, because the slow tests start more programs at once
 PROCESSES := 4
 SIDE_BY_SIDE = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
@@ -51,7 +52,6 @@ test: style $(VLLM) chromium ## Lint, and run all tests but the slow ones
 test-not-slow: ## Run all tests but the slow ones
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
-# The slow tests start more programs at once than the others.
 test-all: PROCESSES := 3
 test-all: lint $(VLLM) chromium ## Lint, then run every test, as CI does
 	@$(PYTEST) $(SIDE_BY_SIDE)
