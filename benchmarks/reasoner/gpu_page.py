@@ -20,6 +20,7 @@ from benchmarks.reasoner.gpu_results import (
     SHIPPED_ON_H200,
     TWO_GPUS,
     best,
+    busy_seconds,
     rate_of_raw,
     steady_rate,
 )
@@ -328,7 +329,7 @@ def _on_h100(h200: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]
     """Return the rates on an H100, also of an earlier run, and what memory and the compiled encoder do to them."""
     one, answers, load = h100["bf16"], h100["bf16"]["answers"], h100["bf16"]["loadWithoutCaches"]
     steady = one["steady"]
-    before, now = (1000 * _busy_seconds(step) for step in (h200["bf16"]["steady"], steady))
+    before, now = (1000 * busy_seconds(step) / step["clips"] for step in (h200["bf16"]["steady"], steady))
     terabytes = terabytes_read(steady)
     slower = 1000 * (terabytes / TERABYTES_PER_SECOND["H100"] - terabytes / TERABYTES_PER_SECOND["H200"])
     return filled(
@@ -348,15 +349,10 @@ def _on_h100(h200: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]
     )
 
 
-def _busy_seconds(step: dict[str, Any]) -> float:
-    """Return for how long the GPU was busy for each clip of a pass, in seconds."""
-    return float(step["seconds"] * step["gpu"]["busy"] / 100 / step["clips"])
-
-
 def _on_h100_in_fp8(h100: dict[str, Any]) -> str:
     """Return the rates with weights, keys and values in FP8 on an H100, and how far the answers agree."""
     one, steady, agreement = h100["fp8Cache"], h100["fp8Cache"]["steady"], h100["fp8Cache"]["agreement"]
-    busy = 1000 * _busy_seconds(steady)
+    busy = 1000 * busy_seconds(steady) / steady["clips"]
     return filled(
         f"With `fp8` and `fp8Cache`, in the same run: {one['ready 0']['perSecond']:.2f} clips per second of "
         f"{one['ready 0']['clips']}, {steady['perSecond']:.2f} in a steady state of {steady['clips']:,}, in whose "

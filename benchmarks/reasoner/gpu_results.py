@@ -49,6 +49,11 @@ def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
     return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
 
 
+def busy_seconds(one: dict[str, Any]) -> float:
+    """Return for how long the GPU was busy in a pass."""
+    return float(one["seconds"] * one["gpu"]["busy"] / 100)
+
+
 def ready_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a session's passes over each clip once."""
     return [session[step] for step in session if step.startswith("ready")]

@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding
-from benchmarks.reasoner.gpu_results import cpu_seconds_of_clip
+from benchmarks.reasoner.gpu_results import busy_seconds, cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
 from cosmos_batch.media.gpu_decoding import AT_ONCE
 
@@ -71,17 +71,12 @@ def _on_h200(run: dict[str, Any]) -> str:
         f"{few['perSecond']:.2f} with it on four: {few['perSecond'] / many['perSecond']:.3f} of that, or "
         f"{few['seconds'] - many['seconds']:.1f} s longer. The GPU was busy for {at_first / 100:.1f} s less of the "
         f"first {_FIRST}, in which four cores decode the first clips, and for {busy[0]:.0f} % of the middle 70 %, with "
-        f"16 for {busy[1]:.0f} %; all in all for {_busy_seconds(few) - _busy_seconds(many):.1f} s longer, at a higher "
+        f"16 for {busy[1]:.0f} %; all in all for {busy_seconds(few) - busy_seconds(many):.1f} s longer, at a higher "
         "clock, since fewer clips were answered at once: half of the answers took up to "
         f"{few['phases']['generate']:.1f} s to generate, with 16 {many['phases']['generate']:.1f} s. The four cores "
         "themselves were busy for "
         f"{sum(few['cpuSeconds'].values()) / few['seconds'] / 4:.0%} of the time.",
     )
-
-
-def _busy_seconds(one: dict[str, Any]) -> float:
-    """Return for how long the GPU was busy in a pass."""
-    return float(one["seconds"] * one["gpu"]["busy"] / 100)
 
 
 def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:

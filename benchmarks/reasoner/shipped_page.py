@@ -153,13 +153,13 @@ def _of_fp8(h200: dict[str, Any]) -> str:
 
 def _of_graphs(h200: dict[str, Any]) -> str:
     """Say what is known of the CUDA graphs that our server does not capture."""
-    before = [one["perSecond"] for one in steady_passes(h200["otherGpu"]["bf16"])]
+    before = steady_passes(h200["otherGpu"]["bf16"])
     [with_all] = steady_passes(h200["otherGpu"]["graphs"])
-    of_both = [sum(one["cpuSeconds"].values()) for one in (with_all, steady_passes(h200["otherGpu"]["bf16"])[-1])]
+    of_both = [sum(one["cpuSeconds"].values()) for one in (with_all, before[-1])]
     return (
         f"- With all of vLLM's CUDA graphs, at commit {h200['commit']} on another H200, one pass of 1,000 clips had a "
-        f"rate of {with_all['perSecond']:.2f}, after {listed(before, 2)} without. By [vLLM's "
-        "scheduler](#answers-that-vllm-interrupts) no step uses the graphs that our server leaves out, and the "
+        f"rate of {with_all['perSecond']:.2f}, after {listed((one['perSecond'] for one in before), 2)} without. By "
+        "[vLLM's scheduler](#answers-that-vllm-interrupts) no step uses the graphs that our server leaves out, and the "
         f"processes took only {of_both[0] / of_both[1]:.2f} of the CPU time that they took in the pass before, as if "
         "the cores had been faster. Whether these graphs help is not known."
     )
