@@ -5,7 +5,6 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -13,6 +12,7 @@ import numpy as np
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.guardrails import blocked, unjudged
+from cosmos_batch.engines.generator.served_job import ServerOutput
 from cosmos_batch.engines.generator.vllm_omni.command import LESS_MEMORY
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm
 from cosmos_batch.engines.serving.dialect import dialect_of
@@ -27,25 +27,6 @@ _GUARDRAIL = "blocked by Cosmos3 guardrails"
 
 Send = Callable[..., Awaitable[httpx2.Response]]
 """Sends a request: method, path below `/v1/`, and keyword arguments of `httpx2.AsyncClient.request`."""
-
-
-@dataclass(frozen=True)
-class ServerOutput:
-    """The output of a server for one request.
-
-    Attributes
-    ----------
-    content
-        A PNG or an MP4 file.
-    actions
-        One row for each action, in modes that predict actions.
-    facts
-        Timings and peak memory, as far as the server reports them.
-    """
-
-    content: bytes
-    actions: np.ndarray | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 async def generate_image(send: Send, body: dict[str, Any]) -> ServerOutput:

@@ -72,7 +72,7 @@ class OmniEndpointEngine(EndpointEngineBase):
             request = await self._media_threads.run(job, omni_job.prepare, job.generation, files)
             output = await omni_job.generate(request, partial(_send, server, omni_job.journal))
             checks = NOT_VERIFIED if job.generation.guardrails else Checks()
-            written = await asyncio.to_thread(omni_job.write, output, request, checks)
+            written = await asyncio.to_thread(omni_job.write, output, request.prepared.generation, checks)
         return written.model_copy(update={"notes": [*written.notes, _UNCONFIRMED_STEPS]})
 
 

@@ -41,7 +41,7 @@ from cosmos_batch.engines.checkpoints import (
 from cosmos_batch.engines.compile_cache import compiled_for
 from cosmos_batch.engines.generator.guardrails import GUARDRAIL_PACKAGE, explain_guardrail_failures, guardrails_failed
 from cosmos_batch.engines.generator.inputs import refuse_missing_parts
-from cosmos_batch.engines.generator.vllm_omni.client import ServerOutput
+from cosmos_batch.engines.generator.served_job import ServerOutput
 from cosmos_batch.engines.generator.vllm_omni.command import OmniPlan, finished_bars, latest_progress
 from cosmos_batch.engines.generator.vllm_omni.job import OmniJob, PreparedRequest
 from cosmos_batch.engines.generator.vllm_omni.plugin import LOADED_MARKER, take_verdicts
@@ -158,7 +158,8 @@ class VllmOmniEngine:
             omni_job = OmniJob(folder, self._count, shares_files=True, check=check)
             request = await on_thread(omni_job.prepare, generation, files)
             output = await self._generate(omni_job, request, name)
-            written = await on_thread(omni_job.write, output, request, self._checks(omni_job.name))
+            checks = self._checks(omni_job.name)
+            written = await on_thread(omni_job.write, output, request.prepared.generation, checks)
         return written.model_copy(update={"facts": {**written.facts, "plan": str(self.plan)}})
 
     def close(self) -> None:

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.generation import Generation
-from cosmos_batch.contract.generation.guardrails import Checks
-from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.generator.captions import captions_for, with_sequence_length
-from cosmos_batch.engines.generator.inputs import PreparedGeneration, prepare
-from cosmos_batch.engines.generator.outputs import rewrite_files
-from cosmos_batch.engines.generator.vllm_omni.client import Send, ServerOutput, generate_image, generate_video
+from cosmos_batch.engines.generator.inputs import PreparedGeneration
+from cosmos_batch.engines.generator.served_job import ServedJob, ServerOutput
+from cosmos_batch.engines.generator.vllm_omni.client import Send, generate_image, generate_video
 from cosmos_batch.engines.generator.vllm_omni.requests import VideoForm, image_body, video_form
 from cosmos_batch.engines.job_files import GenerationFiles
-from cosmos_batch.engines.journal import TimedJournal
-from cosmos_batch.planning.generation.abilities import refuse_unable_engine
 from cosmos_batch.planning.generation.prompts import DEFAULT_SEQUENCE_LENGTH
 
 _UNCOUNTED = "The server's tokenizer is not here: whether a prompt has more tokens than maxSequenceLength is unknown."
@@ -33,7 +29,7 @@ class PreparedRequest:
     content: dict[str, Any] | VideoForm
 
 
-class OmniJob:
+class OmniJob(ServedJob):
     """A generation with a vLLM-Omni server. Call `prepare`, `generate` and `write` in this order.
 
     Parameters
@@ -51,16 +47,10 @@ class OmniJob:
     def __init__(
         self, folder: Path, count: Callable[[str], int] | None, shares_files: bool, check: Callable[[], None]
     ) -> None:
-        self._folder, self._count, self._shares_files, self._check = folder, count, shares_files, check
-        self._journal = TimedJournal()
-        self._notes: list[str] = []
+        super().__init__("vllm-omni", folder, check)
+        self._count, self._shares_files = count, shares_files
         self.name = uuid.uuid4().hex
         """The request's name, under which the server reports the verdicts of its guardrails."""
-
-    @property
-    def journal(self) -> TimedJournal:
-        """Return the log lines and timings of this job."""
-        return self._journal
 
     def prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:
         """Decode and fit the inputs, and build the request; blocks. Raises Failure."""
@@ -74,27 +64,8 @@ class OmniJob:
                 return await generate_video(send, request.content)
             return await generate_image(send, request.content)
 
-    def write(self, output: ServerOutput, request: PreparedRequest, checks: Checks) -> GeneratorOutput:
-        """Write the server's output as the job's files; blocks. Raises Failure (EngineFailed) if it is no image or
-        video."""
-        generation = request.prepared.generation
-        with self._journal.timed("write"):
-            source = self._folder / ("server.mp4" if generation.is_video else "server.png")
-            source.write_bytes(output.content)
-            files = rewrite_files(source, output.actions, generation, self._folder, self._check)
-        return GeneratorOutput(
-            files=files,
-            generation=generation,
-            timings=self._journal.seconds,
-            logs=self._journal.lines,
-            notes=self._notes,
-            checks=checks,
-            facts={"scheduler": generation.scheduler, **output.facts},
-        )
-
     def _prepare(self, generation: Generation, files: GenerationFiles) -> PreparedRequest:
-        prepared = prepare(generation, files, self._check)
-        refuse_unable_engine("vllm-omni", prepared.generation)  # after `prepare`: its size and rate are settled
+        prepared = self._prepared(generation, files)
         prepared = with_sequence_length(prepared, self._count) if self._count else self._uncounted(prepared)
         if generation.is_video:
             form = video_form(prepared, self.name, self._folder, self._shares_files, self._check)
