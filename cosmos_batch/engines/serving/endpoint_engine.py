@@ -25,10 +25,18 @@ class EndpointEngineBase:
         Returns the API key, or None if the server needs none.
     dialect
         How the server's program words its refusals.
+    probed_path
+        What is asked, below the base URL, to find out whether the server can serve.
     """
 
     def __init__(
-        self, kind: str, output: str, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect
+        self,
+        kind: str,
+        output: str,
+        endpoint: Endpoint,
+        api_key: Callable[[], str | None],
+        dialect: ServerDialect,
+        probed_path: str = "models",
     ) -> None:
         self.name = f"{kind} {endpoint.url}"
         self.concurrency = endpoint.concurrency
@@ -36,6 +44,7 @@ class EndpointEngineBase:
         self._endpoint = endpoint
         self._api_key = api_key
         self._dialect = dialect
+        self._probed_path = probed_path
         self._cancellation = JobCancellation(output)
         self._server: RemoteServer | None = None
         self._model = ""
@@ -59,12 +68,16 @@ class EndpointEngineBase:
 
     def _connect(self) -> dict[str, Any]:
         """Choose one of the server's models, and return all of them by name; blocks. Raises Failure."""
-        server = RemoteServer(self._endpoint, self._api_key, self._dialect)
-        models = server.models()
+        server = RemoteServer(self._endpoint, self._api_key, self._dialect, self._probed_path)
+        models = self._models_of(server)
         self._model = server.choose(list(models))
         self._media_threads = MediaThreads()
         self._server = server
         return models
+
+    def _models_of(self, server: RemoteServer) -> dict[str, Any]:
+        """Return the server's models by name; blocks. Raises Failure. A server with another interface has its own."""
+        return server.models()
 
     def _connected(self) -> RemoteServer:
         if self._server is None:

@@ -36,6 +36,11 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one befo
 _RENEWABLE_CERTIFICATE = (9, 10)
 
 
+def is_outage(response: httpx2.Response) -> bool:
+    """Return whether a server that was asked for nothing but its state says that it cannot serve now."""
+    return response.status_code in OUTAGES or response.is_server_error
+
+
 def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failure:
     """Return the failure for a connection that could not be made, or that broke."""
     causes = _causes(error)
@@ -57,7 +62,10 @@ def unreachable(url: str, error: Exception, kind: OutageKind = "away") -> Failur
 def not_served(
     url: str, response: httpx2.Response, message: str, broken: OutageKind = "interrupted"
 ) -> ServerUnavailable:
-    """Return the failure for a response whose status is in `OUTAGES`; for one in `BROKEN` its kind is `broken`."""
+    """Return the failure for a response whose status says that the server cannot serve now.
+
+    Its kind is `broken` for a status which does not tell whether the server began on the request.
+    """
     status = response.status_code
     if status in BUSY:
         return ServerUnavailable(
@@ -65,6 +73,12 @@ def not_served(
             f"{url} is busy (HTTP {status}): {message}",
             "Lower endpoint.concurrency or maxVCpus, or give the server more GPUs.",
             retry_after(response),
+        )
+    if status not in OUTAGES:
+        return ServerUnavailable(
+            broken,
+            f"{url} is not ready (HTTP {status}): {message}",
+            "Check the server's log: it may still be starting.",
         )
     return ServerUnavailable(
         "away" if status in AWAY else broken,

@@ -32,7 +32,7 @@ _OTHER_PROTOCOL = "Check that endpoint.url is that of a server of OpenAI's proto
 
 
 class RemoteServer:
-    """A server that speaks OpenAI's protocol.
+    """A server that speaks HTTP below a base URL, with errors as in OpenAI's protocol.
 
     Parameters
     ----------
@@ -42,10 +42,19 @@ class RemoteServer:
         Returns the API key, or None. It is called at the start, and again when the server refuses the key.
     dialect
         How the server's program words its refusals.
+    probed_path
+        What is asked, below the base URL, to find out whether the server can serve. It must need no GPU.
     """
 
-    def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None], dialect: ServerDialect) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        api_key: Callable[[], str | None],
+        dialect: ServerDialect,
+        probed_path: str = "models",
+    ) -> None:
         self._endpoint = endpoint
+        self._probed_path = probed_path
         self._api_key = api_key
         self.dialect = dialect
         self._key = _plain(api_key())
@@ -64,20 +73,7 @@ class RemoteServer:
 
         Raises Failure.
         """
-        with httpx2.Client(timeout=_CONNECT_SECONDS) as client:
-            for attempt in range(TRIES):
-                try:
-                    response = client.get(self._url("models"), headers=self._headers())
-                except httpx2.TransportError as error:
-                    failure = outages.unreachable(self._endpoint.url, error)
-                    if attempt == TRIES - 1 or not failure.error.retryable:
-                        raise failure from error
-                    wait = wait_before_retry(attempt)
-                else:
-                    if response.status_code not in OUTAGES or attempt == TRIES - 1:
-                        break
-                    wait = wait_before_retry(attempt, outages.retry_after(response))
-                time.sleep(wait)
+        response = self.get_at_start("models")
         if not response.is_success:
             raise self.refusal(response)
         try:
@@ -86,6 +82,27 @@ class RemoteServer:
             raise Failure(
                 "ModelUnavailable", f"{self._url('models')} did not return a list of models.", _OTHER_PROTOCOL
             ) from error
+
+    def get_at_start(self, path: str) -> httpx2.Response:
+        """Return the response to a GET; blocks, also while the server starts: it is asked again for some minutes.
+
+        Raises Failure where it cannot be reached. The response of a server that does not get ready has an error status.
+        """
+        with httpx2.Client(timeout=_CONNECT_SECONDS) as client:
+            for attempt in range(TRIES):
+                try:
+                    response = client.get(self._url(path), headers=self._headers())
+                except httpx2.TransportError as error:
+                    failure = outages.unreachable(self._endpoint.url, error)
+                    if attempt == TRIES - 1 or not failure.error.retryable:
+                        raise failure from error
+                    wait = wait_before_retry(attempt)
+                else:
+                    if not outages.is_outage(response) or attempt == TRIES - 1:
+                        return response
+                    wait = wait_before_retry(attempt, outages.retry_after(response))
+                time.sleep(wait)
+        raise AssertionError("the last try returns or raises")
 
     def choose(self, models: list[str]) -> str:
         """Return the configured model, or the only one. Raises Failure (ModelUnavailable) where there is none."""
@@ -139,14 +156,15 @@ class RemoteServer:
             asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop)
 
     async def _probe(self) -> None:
-        """Ask for the list of models, which needs no GPU. Raises ServerUnavailable where the server cannot serve
-        now."""
+        """Ask whether the server can serve. Raises ServerUnavailable where it cannot now."""
         try:
-            response = await self._client.get(self._url("models"), headers=self._headers(), timeout=_CONNECT_SECONDS)
+            response = await self._client.get(
+                self._url(self._probed_path), headers=self._headers(), timeout=_CONNECT_SECONDS
+            )
         except httpx2.TransportError as error:
             raise outages.unreachable(self._endpoint.url, error) from error
-        if response.status_code in OUTAGES:
-            raise outages.not_served(self._endpoint.url, response, self._message_of(response), "away")
+        if outages.is_outage(response):
+            raise outages.not_served(self._endpoint.url, response, self.message_of(response), "away")
         self._was_unreachable = False
 
     async def _with_retries(self, journal: Journal, method: str, path: str, content: dict[str, Any]) -> httpx2.Response:
@@ -187,7 +205,7 @@ class RemoteServer:
             self._under_way -= 1
         if response.status_code in OUTAGES:
             self._was_unreachable = response.status_code not in BUSY
-            raise outages.not_served(url, response, self._message_of(response))
+            raise outages.not_served(url, response, self.message_of(response))
         self._was_unreachable, self._answered_at = False, time.monotonic()
         return response
 
@@ -202,7 +220,7 @@ class RemoteServer:
         changed, self._key = key != self._key, key
         return changed
 
-    def _message_of(self, response: httpx2.Response) -> str:
+    def message_of(self, response: httpx2.Response) -> str:
         """Return an error response's message without the API key, which a server may quote."""
         message = error_message(response)
         return message.replace(self._key, "[key]") if self._key else message
@@ -215,7 +233,7 @@ class RemoteServer:
 
     def refusal(self, response: httpx2.Response) -> Failure:
         """Return the failure for an error response. The API key is removed from the server's message."""
-        status, message, url = response.status_code, self._message_of(response), self._endpoint.url
+        status, message, url = response.status_code, self.message_of(response), self._endpoint.url
         if status in _FORBIDDEN:
             problem = "refused the API key" if self._key else "wants an API key"
             remedy = "Put a key that may use this model into a secret, and name it: endpoint.apiKeySecretArn."

@@ -89,7 +89,7 @@ def test_a_server_that_was_unreachable_is_probed_before_it_is_sent_a_job(
         with pytest.raises(ServerUnavailable) as raised:
             await engine.run(job, tmp_path)
         assert raised.value.kind == "interrupted" and len(server.requests) == 1
-        for status in (408, 502, 522):
+        for status in (408, 500, 502, 522):
             server.models = error(status)
             with pytest.raises(ServerUnavailable) as raised:
                 await engine.run(job, tmp_path)

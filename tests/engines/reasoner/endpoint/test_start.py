@@ -50,7 +50,7 @@ def test_the_configured_model_is_chosen_of_several(server: Server, load: Callabl
     assert load(model="b")._model == "b"
 
 
-@pytest.mark.parametrize("status", [503, 408, 521, 530])
+@pytest.mark.parametrize("status", [500, 503, 408, 521, 530])
 def test_a_starting_server_is_waited_for(server: Server, load: Callable[..., EndpointEngine], status: int) -> None:
     server.models = error(status)
     threading.Timer(0.03, lambda: setattr(server, "models", (200, {"data": [{"id": "late"}]}))).start()
