@@ -5,7 +5,6 @@ cannot read our files. Images are sent as PNG, clips as MP4 with exactly the sam
 frames a little, which a note in the answer says.
 """
 
-import base64
 import io
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
+from cosmos_batch.engines.data_urls import data_url
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
@@ -118,12 +118,8 @@ def media_as_data(media: DecodedMedia, _source: Path) -> dict[str, Any]:
     if isinstance(media, Image.Image):
         file = io.BytesIO()
         media.save(file, "PNG", compress_level=1)
-        return {"type": "image_url", "image_url": {"url": _data_url("image/png", file.getvalue())}}
-    return {"type": "video_url", "video_url": {"url": _data_url("video/mp4", as_mp4(media))}}
-
-
-def _data_url(kind: str, data: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+        return {"type": "image_url", "image_url": {"url": data_url("image/png", file.getvalue())}}
+    return {"type": "video_url", "video_url": {"url": data_url("video/mp4", as_mp4(media))}}
 
 
 def _refused_fields(response: httpx2.Response, body: dict[str, Any]) -> set[str]:
