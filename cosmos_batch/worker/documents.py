@@ -16,7 +16,7 @@ from cosmos_batch.worker.resident_model import ResidentModel
 
 UNGUARDED = "The guardrails were off: neither prompt nor output was checked."
 UNVERIFIED = (
-    "The server was requested to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni "
+    "The server was to check prompt and output, and does not report whether it did: guardrails of vLLM-Omni, for one, "
     "pass what they could not judge."
 )
 NOISE = "The weights are random: the output is noise. It only shows how a job runs."
@@ -124,12 +124,12 @@ def generator_document(
 
 def _notes(job: Job, model: ResidentModel, output: GeneratorOutput, check_notes: list[str]) -> list[str]:
     lossy = _lossy(model)
+    is_unverified = "notVerified" in (output.checks.prompt, output.checks.output)
     return [
         *output.generation.notes,
         *output.notes,
         *check_notes,
-        *([] if output.generation.guardrails else [UNGUARDED]),
-        *([UNVERIFIED] if "notVerified" in (output.checks.prompt, output.checks.output) else []),
+        *([UNVERIFIED] if is_unverified else [] if output.generation.guardrails else [UNGUARDED]),
         *([NOISE] if model.stored.model.startswith(RANDOM_WEIGHTS) else []),
         *([LOSSY.format(" and ".join(lossy))] if lossy else []),
         *([] if job.origin is None else _difference_to(job.origin, model)),

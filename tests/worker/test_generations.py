@@ -20,6 +20,7 @@ from cosmos_batch.media import VideoInfo, probe
 from cosmos_batch.worker import costs
 from cosmos_batch.worker.assembly import engine_for
 from cosmos_batch.worker.clients import Clients
+from cosmos_batch.worker.documents import UNGUARDED
 from tests.support import media_files
 from tests.support.generations import settled
 from tests.support.scripted_generator import ScriptedGenerator
@@ -262,6 +263,15 @@ def test_checks_of_a_remote_server_are_noted_as_unverified(bench: WorkerFixture,
     planned(bench, {"mode": "t2i", "width": 64, "height": 64}, {"checks": NOT_VERIFIED})
     run(bench)
     assert "does not report whether it did" in written(bench, tmp_path)[".json"].read_text()
+
+
+def test_guardrails_of_a_remote_server_that_a_request_cannot_switch_off_are_not_noted_as_off(
+    bench: WorkerFixture, tmp_path: Path
+) -> None:
+    planned(bench, {"mode": "t2i", "width": 64, "height": 64, "guardrails": False}, {"checks": NOT_VERIFIED})
+    run(bench)
+    document = written(bench, tmp_path)[".json"].read_text()
+    assert "does not report whether it did" in document and UNGUARDED not in document
 
 
 def test_required_guardrails_need_a_verdict(bench: WorkerFixture) -> None:

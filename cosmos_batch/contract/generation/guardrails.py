@@ -13,7 +13,7 @@ GuardrailVerdict = Literal["passed", "facesBlurred", "notEvaluated", "notVerifie
 - `passed`: a guardrail evaluated it and let it pass.
 - `facesBlurred`: faces that were detected in it were blurred; no guardrail evaluated its other content.
 - `notEvaluated`: no guardrail evaluated it.
-- `notVerified`: an external server was requested to check it, and does not report whether it did.
+- `notVerified`: an external server was to check it, and does not report whether it did.
 """
 
 
@@ -28,15 +28,23 @@ class Checks(Model):
     output: GuardrailVerdict = "notEvaluated"
 
 
-def blocked(part: Literal["prompt", "output"]) -> Failure:
-    """Return the error of a job whose prompt or output a guardrail refuses. The reason is neither logged nor shown."""
+NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
+"""The verdicts of an external server that has guardrails and does not report them."""
+
+
+def blocked(part: Literal["prompt", "output", "promptOrOutput"]) -> Failure:
+    """Return the error of a job whose prompt or output a guardrail refuses. The reason is neither logged nor shown.
+
+    `promptOrOutput` is for a server that does not say which of them it refuses.
+    """
     if part == "prompt":
         return Failure("Blocked", "The guardrail refused the prompt; nothing was generated.", "Write another prompt.")
-    return Failure(
-        "Blocked",
-        "The guardrail refused the output, which was deleted; the prompt had passed.",
-        "Write another prompt, or use another input or seed.",
+    message = (
+        "The guardrail refused the output, which was deleted; the prompt had passed."
+        if part == "output"
+        else "The guardrail refused the prompt or the output; nothing was delivered."
     )
+    return Failure("Blocked", message, "Write another prompt, or use another input or seed.")
 
 
 def unjudged(cause: str) -> Failure:

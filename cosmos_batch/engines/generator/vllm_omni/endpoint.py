@@ -14,7 +14,7 @@ import httpx2
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
 from cosmos_batch.contract.endpoint import Endpoint
-from cosmos_batch.contract.generation.guardrails import Checks
+from cosmos_batch.contract.generation.guardrails import NOT_VERIFIED, Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.checkpoints import refuse_other_steps
@@ -25,9 +25,6 @@ from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
-
-NOT_VERIFIED = Checks(prompt="notVerified", output="notVerified")
-"""The verdicts of a request with guardrails: vLLM-Omni does not report them, and passes what it could not judge."""
 
 _UNCONFIRMED_STEPS = (
     "Steps and guidance scale are those of the request. The server does not report the ones that it used: with a "

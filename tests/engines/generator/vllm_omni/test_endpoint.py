@@ -12,11 +12,11 @@ import pytest
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.contract.generation.guardrails import Checks
+from cosmos_batch.contract.generation.guardrails import NOT_VERIFIED, Checks
 from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.vllm_omni import endpoint as vllm_omni_endpoint
-from cosmos_batch.engines.generator.vllm_omni.endpoint import NOT_VERIFIED, OmniEndpointEngine
+from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.job_files import GenerationFiles
 from cosmos_batch.engines.protocol import GuardrailEngine
 from cosmos_batch.engines.serving import outages
