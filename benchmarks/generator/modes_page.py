@@ -34,8 +34,8 @@ _JOBS = (
 )
 _PHYAI_COMMAND = (
     "python -m benchmarks.generator.modes --engine phyai --shape nano --modes plain --jobs t2v:320x192,i2v:320x192,"
-    "sound:320x192,t2i:832x480,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,"
-    "t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
+    "sound:320x192,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,t2v:832x480 "
+    "--first t2v:320x192 --work FOLDER --into FILE"
 )
 _ON_TWO_GPUS = "--jobs t2v:320x192,t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 _SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
