@@ -1,12 +1,13 @@
 """Write the tables of `docs/generator.md`: modes, engines, sizes, parameters. `make docs` runs this."""
 
+import math
 import sys
 from pathlib import Path
 
 from configuration_reference import row
 from tables import filled, line, table
 
-from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
 from cosmos_batch.catalogue.generation import ASPECT_RATIOS, DOMAINS, FRAME_LIMIT, MODES, SIZES
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.pipelines import PIPELINES
@@ -19,7 +20,9 @@ _RUN_ON = {
     "cosmos-framework": "**never run**: its packages could not be fetched",
     "diffusers": "H100, H200",
     "phyai": "H100",
+    "nim": "**never run**: its image could not be fetched",
 }
+_BY_ENDPOINT = "as its server was started"
 GENERATORS = [pipeline for pipeline in PIPELINES if pipeline.surface == "generator"]
 
 
@@ -63,12 +66,10 @@ def _modes() -> str:
 def _engines() -> str:
     rows = [
         line(
-            f"`{name}`",
+            f"`{name}`, an external server" if ENGINES[name].by_endpoint else f"`{name}`",
             "all" if set(engine.modes) == set(MODES) else _names(engine.modes),
-            _names(engine.sound),
-            _guardrails(engine),
-            ", ".join(engine.axes) or "one GPU",
-            "yes" if engine.offload else "no",
+            _names(engine.sound) or "none",
+            *([_BY_ENDPOINT] * 3 if ENGINES[name].by_endpoint else _deployment(engine)),
             _limits(engine),
             _RUN_ON[name],
         )
@@ -77,6 +78,10 @@ def _engines() -> str:
     return table(
         "| engine | modes | sound with | guardrails | shares a job by | offload | limits | run here on |", rows
     )
+
+
+def _deployment(engine: GeneratorAbilities) -> list[str]:
+    return [_guardrails(engine), ", ".join(engine.axes) or "one GPU", "yes" if engine.offload else "no"]
 
 
 def _guardrails(engine: GeneratorAbilities) -> str:
@@ -90,15 +95,27 @@ def _limits(engine: GeneratorAbilities) -> str:
         f"`guidanceScale` of at least {engine.guidance_least:g}" if engine.guidance_least else "",
         f"`guidanceScale` of at most {engine.guidance_limit:g}" if engine.guidance_limit < GUIDANCE_LIMIT else "",
         f"`fps` of at least {engine.fps_least:g}" if engine.fps_least else "",
+        f"`fps` of at most {engine.fps_limit:g}" if engine.fps_limit < math.inf else "",
+        f"`steps` of at most {engine.steps_limit}" if engine.steps_limit else "",
+        f"at least {engine.fewest_frames} frames without actions" if engine.fewest_frames else "",
         f"only sizes of NVIDIA's table with {_names(engine.table_sizes)}" if engine.table_sizes else "",
+        f"no sizes but those of {_names(engine.tiers)}" if len(engine.tiers) < len(SIZES) else "",
         "only whole frame rates" if engine.whole_fps else "",
         "" if engine.weights else "no different weights of controls",
         f"`flowShift` of {engine.flow_shift:g} only" if engine.flow_shift else "",
         f"predicts no actions of {', '.join(engine.forward_only)}" if engine.forward_only else "",
-        f"without the domains {', '.join(engine.unknown_domains)}" if engine.unknown_domains else "",
+        _domains_of(engine),
         "with tp all GPUs share both the weights and the job" if engine.exclusive_axes else "",
     ]
     return "; ".join(limit for limit in limits if limit)
+
+
+def _domains_of(engine: GeneratorAbilities) -> str:
+    """Return which domains it lacks, or which it has if these are fewer."""
+    known = [name for name in DOMAINS if name not in engine.unknown_domains]
+    if len(known) < len(engine.unknown_domains):
+        return f"only the domains {', '.join(known)}"
+    return f"without the domains {', '.join(engine.unknown_domains)}" if engine.unknown_domains else ""
 
 
 def _sizes() -> str:

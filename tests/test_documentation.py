@@ -13,6 +13,8 @@ from pydantic import BaseModel
 
 from cosmos_batch.contract.config import Config
 from cosmos_batch.contract.request import Request
+from cosmos_batch.planning.configuration import parse_config
+from cosmos_batch.planning.deployment import enabled_pipelines
 from cosmos_batch.planning.generation.request_file import read_request_file
 from cosmos_batch.planning.requests import read_request
 from tests.support.command_line import parse
@@ -86,6 +88,14 @@ def test_what_the_generators_page_says_can_be_said() -> None:
     file, request = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     assert read_request_file(json.dumps(file).encode()).parameters.controls is not None
     assert read_request(request).generation is not None
+
+
+def test_the_example_of_a_nim_is_a_configuration_with_one_worker() -> None:
+    page = (ROOT / "docs" / "generator-engines.md").read_text(encoding="utf-8")
+    (entry,) = re.findall(r'```\n("nano16B": .*?)```', page, re.DOTALL)
+    block = {"enabled": True, "modelsOmni": json.loads(f"{{{entry}}}")}
+    (nano,) = enabled_pipelines(parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos3": block}}})))
+    assert nano.endpoint is not None and nano.endpoint.api == "nim" and nano.resources.vcpus == nano.max_vcpus
 
 
 def test_every_field_of_the_configuration_is_described() -> None:

@@ -8,7 +8,7 @@ words of a description, names that engine where it stands.
 from dataclasses import dataclass
 from typing import Literal
 
-from cosmos_batch.catalogue.generation import MODES, LossyMode
+from cosmos_batch.catalogue.generation import DOMAINS, MODES, VIDEO_RESOLUTIONS, LossyMode
 from cosmos_batch.catalogue.generator_abilities import (
     ACTIONS,
     COSMOS_GUARDRAIL,
@@ -29,6 +29,10 @@ from its instance types (`planning/generation/auto_engine.py`)."""
 
 ENDPOINT = "endpoint"
 """Means that no worker loads a model, but asks a server that the user runs."""
+
+EndpointApi = Literal["openai", "nim"]
+"""The interface of such a server: OpenAI's protocol with vLLM-Omni's additions, or `POST /v1/infer` of the NIMs of
+Cosmos 3's generator."""
 
 NO_DIALECT = "cosmos_batch.engines.serving.dialect:ServerDialect"
 
@@ -58,6 +62,8 @@ class RegisteredEngine:
         Whether a reasoner runs no models but those of Cosmos 3.
     one_image_only
         Whether a reasoner looks at one image a request, and at no video.
+    by_endpoint
+        Whether it is a server that only users run: a pipeline has it by an endpoint, and not by its name.
     lossy
         The modes of a reasoner that are faster and change its answers. Those of a generator are in `abilities`.
     abilities
@@ -74,6 +80,7 @@ class RegisteredEngine:
     install_hint: str | None = None
     cosmos3_only: bool = False
     one_image_only: bool = False
+    by_endpoint: bool = False
     lossy: tuple[LossyMode, ...] = ()
     abilities: GeneratorAbilities | None = None
 
@@ -94,6 +101,8 @@ def _peaks_above_diffusers(small: float, large: float) -> tuple[tuple[float, flo
 # which took 35.1 at 320x192 with sound (benchmarks/results/generator-phyai-nano.json).
 _PEAKS_OF_VLLM_OMNI = _peaks_above_diffusers(0.0, 39.0 - 35.6)
 _PEAKS_OF_PHYAI = _peaks_above_diffusers(1.5, 42.4 - 35.6)
+
+_DOMAINS_OF_NIM = ("av", "bridge_orig_lerobot", "droid_lerobot", "umi")
 
 _ROWS = (
     RegisteredEngine(
@@ -136,6 +145,7 @@ _ROWS = (
             fps_least=1,
             table_sizes=("transfer",),
             domain_ids={"robotwin": 17},  # 0.30.0 has no name for it
+            one_upload=True,
             axes=("tp", "cfg", "ulysses"),
             offload=True,
             lossy=("seaCache",),
@@ -202,6 +212,29 @@ _ROWS = (
             memory_peaks=_PEAKS_OF_PHYAI,
         ),
     ),
+    # By NVIDIA's documentation of release 2.1.0 (cookbooks/cosmos3/nim in NVIDIA/cosmos).
+    RegisteredEngine(
+        name="nim",
+        title="NIM",
+        surface="generator",
+        image="reasoner",
+        class_path="cosmos_batch.engines.generator.nim.endpoint:NimEndpointEngine",
+        by_endpoint=True,
+        abilities=GeneratorAbilities(
+            sound=(),
+            guidance_least=1,
+            guidance_limit=7,
+            fps_least=1,
+            fps_limit=60,
+            steps_limit=100,
+            fewest_frames=25,
+            table_sizes=tuple(name for name in MODES if name not in ACTIONS),
+            tiers=VIDEO_RESOLUTIONS,
+            weights=False,
+            unknown_domains=tuple(name for name in DOMAINS if name not in _DOMAINS_OF_NIM),
+            distilled=True,
+        ),
+    ),
 )
 
 ENGINES: dict[str, RegisteredEngine] = {row.name: row for row in _ROWS}
@@ -220,14 +253,18 @@ types need for all models but Edge.
 DEFAULT_IMAGE: dict[Surface, Image] = {"reasoner": "reasoner", "generator": "diffusers"}
 """The image of an engine that is configured as `package.module:Class`."""
 
-ENDPOINT_ENGINE: dict[Surface, str] = {"reasoner": "vllm", "generator": "vllm-omni"}
-"""The engine whose server a user's endpoint is taken to run: its dialect is expected and its abilities are assumed. NIM
-containers of Cosmos-Reason run vLLM."""
+ENDPOINT_ENGINE: dict[tuple[Surface, EndpointApi], str] = {
+    ("reasoner", "openai"): "vllm",
+    ("generator", "openai"): "vllm-omni",
+    ("generator", "nim"): "nim",
+}
+"""The engine whose server a user's endpoint is taken to run, by surface and interface: its dialect is expected and its
+abilities are assumed. NIM containers of Cosmos-Reason run vLLM."""
 
 
 def names_for(surface: Surface) -> list[str]:
-    """Return the engines of a surface, as a configuration names them."""
-    return [row.name for row in ENGINES.values() if row.surface == surface]
+    """Return the engines of a surface, as a configuration names them; without those that only an endpoint has."""
+    return [row.name for row in ENGINES.values() if row.surface == surface and not row.by_endpoint]
 
 
 def listed_names(surface: Surface) -> str:
@@ -236,7 +273,7 @@ def listed_names(surface: Surface) -> str:
     >>> listed_names("generator")
     "'vllm-omni', 'cosmos-framework', 'diffusers', 'phyai'"
     """
-    return ", ".join(f"'{row.name}'{_limits_of(row)}" for row in ENGINES.values() if row.surface == surface)
+    return ", ".join(f"'{name}'{_limits_of(ENGINES[name])}" for name in names_for(surface))
 
 
 def _limits_of(row: RegisteredEngine) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cosmos_batch.catalogue.generation import MODES, LossyMode, Mode
+from cosmos_batch.catalogue.generation import MODES, SIZES, LossyMode, Mode, Resolution
 
 Axis = Literal["tp", "cfg", "ulysses"]
 
@@ -44,12 +44,20 @@ class GeneratorAbilities:
         The models that its guardrails load from the Hub, by name; empty if it has no guardrails.
     unguarded
         Modes in which its guardrails check nothing.
+    steps_limit
+        The most denoising steps; None if it has no limit of its own.
+    fewest_frames
+        The fewest frames of a video without actions.
     table_sizes
         Modes in which it can generate only the sizes of NVIDIA's table.
+    tiers
+        The tiers of NVIDIA's table that it has, in these modes.
     whole_fps
         Whether it accepts whole frame rates only.
     weights
         Whether control videos can have different weights.
+    one_upload
+        Whether its server takes one file with a request, so that a transfer by an endpoint has one control.
     flow_shift
         The flow shift that its worker is started with; None if each job has its own.
     forward_only
@@ -86,9 +94,14 @@ class GeneratorAbilities:
     guidance_least: float = 0
     guidance_limit: float = math.inf
     fps_least: float = 0
+    fps_limit: float = math.inf
+    steps_limit: int | None = None
+    fewest_frames: int = 0
     table_sizes: tuple[Mode, ...] = ()
+    tiers: tuple[Resolution, ...] = tuple(SIZES)
     whole_fps: bool = False
     weights: bool = True
+    one_upload: bool = False
     flow_shift: float | None = None
     forward_only: tuple[str, ...] = ()
     unknown_domains: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.endpoint import ChatEndpoint
 from cosmos_batch.contract.entries import (
     ModelsOmni,
     ModelsReason,
@@ -70,7 +70,9 @@ class UseNvidiaCosmos3(Model):
 
     enabled: bool = Field(default=False, description="Deploy any generator at all")
     models_omni: ModelsOmni = Field(default_factory=ModelsOmni, description="The generator pipelines")
-    prompt_upsampling: Endpoint | None = Field(default=None, description="Whose model writes prompts of upsamplePrompt")
+    prompt_upsampling: ChatEndpoint | None = Field(
+        default=None, description="Whose model writes prompts of upsamplePrompt"
+    )
 
 
 class Pipelines(Model):

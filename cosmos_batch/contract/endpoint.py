@@ -1,10 +1,11 @@
 """The configuration of a server that runs the model in place of the workers."""
 
-from typing import Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from cosmos_batch.catalogue.engines import EndpointApi
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.storage import KMS_KEY_ARN
 
@@ -13,17 +14,24 @@ _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 class Endpoint(Model):
-    """A server that speaks OpenAI chat completions (a NIM container, vLLM, a service), or of a generator vLLM-Omni."""
+    """A server that speaks OpenAI chat completions (a NIM container, vLLM, a service), or of a generator vLLM-Omni or a
+    NIM."""
 
     url: str = Field(
         max_length=1024,
         description="Base URL of its API, such as http://10.0.1.7:8000/v1; workers must be able to reach it",
     )
+    api: EndpointApi = Field(
+        default="openai",
+        description="Its interface: 'openai' is that of vLLM, of vLLM-Omni and of NIMs of a reasoner, 'nim' is "
+        "`POST /v1/infer`, which NIMs of Cosmos 3's generator speak",
+    )
     model: str | None = Field(
         default=None,
         min_length=1,
         max_length=256,
-        description="Name of the model on the server; may be absent if it has only one",
+        description="Name of the model on the server, for api 'nim' its variant, such as super-t2i; may be absent if "
+        "it has only one",
     )
     api_key_secret_arn: str | None = Field(
         default=None,
@@ -39,7 +47,13 @@ class Endpoint(Model):
         le=1_048_576,
         description="Tokens of a reasoner's context, if `/v1/models` does not report them",
     )
-    concurrency: int = Field(default=32, ge=1, le=1024, description="Requests of one worker at once")
+    concurrency: int = Field(
+        default=32,
+        ge=1,
+        le=1024,
+        description="Requests of one worker at once. Those to a generator wait in its server for one another, and with "
+        "api 'nim' that counts as time of the request: set 1 there",
+    )
     timeout_seconds: int = Field(
         default=900, ge=1, le=36_000, description="Longest time in which the server must answer a request"
     )
@@ -62,3 +76,16 @@ class Endpoint(Model):
         if self.api_key_secret_key_arn and not self.api_key_secret_arn:
             raise ValueError("apiKeySecretKeyArn: there is no secret; give apiKeySecretArn too")
         return self
+
+
+def _speaks_chat(endpoint: Endpoint) -> Endpoint:
+    if endpoint.api != "openai":
+        raise ValueError(
+            f"api: {endpoint.api!r} is the interface of a generator's NIM; NIMs of reasoners speak OpenAI's protocol, "
+            "so leave api out"
+        )
+    return endpoint
+
+
+ChatEndpoint = Annotated[Endpoint, AfterValidator(_speaks_chat)]
+"""A server whose model answers in text."""

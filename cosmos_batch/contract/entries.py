@@ -9,7 +9,7 @@ from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import PIPELINES, Pipeline, Surface
 from cosmos_batch.contract.base import Model
-from cosmos_batch.contract.endpoint import Endpoint
+from cosmos_batch.contract.endpoint import ChatEndpoint, Endpoint
 from cosmos_batch.contract.generation.serving import LossyModes
 from cosmos_batch.contract.model_name import MODEL_NAME_PATTERN
 
@@ -121,7 +121,7 @@ class ReasonerEntry(PipelineEntry):
         f"{listed_names('reasoner')}, 'endpoint' for a server of yours, or 'package.module:Class' for an engine of "
         "your own",
     )
-    endpoint: Endpoint | None = Field(
+    endpoint: ChatEndpoint | None = Field(
         default=None, description="With engine 'endpoint': a server that speaks OpenAI chat completions, such as a NIM"
     )
     lossy: LossyModes = Field(
@@ -142,10 +142,13 @@ class GeneratorEntry(PipelineEntry):
         pattern=_pattern("generator"),
         description="'auto' is 'diffusers' for videos where all instance types, the fallbacks too, have H100 or H200, "
         "one GPU holds the largest job, and neither 'objective' nor 'lossy' requires another engine; otherwise it is "
-        f"'{DEFAULT_GENERATOR}'. To choose it yourself: {listed_names('generator')}, 'endpoint' for a vLLM-Omni server "
-        "of yours, or 'package.module:Class' for an engine of your own",
+        f"'{DEFAULT_GENERATOR}'. To choose it yourself: {listed_names('generator')}, 'endpoint' for a server of yours, "
+        "or 'package.module:Class' for an engine of your own",
     )
-    endpoint: Endpoint | None = Field(default=None, description="With engine 'endpoint': a server of vLLM-Omni")
+    endpoint: Endpoint | None = Field(
+        default=None,
+        description="With engine 'endpoint': a server of vLLM-Omni, or with api 'nim' a NIM of Cosmos 3's generator",
+    )
     guardrails: bool | Literal["required"] = Field(
         default=True,
         description="Check prompts and outputs with NVIDIA's guardrails, which blur faces too: true lets a request "

@@ -195,7 +195,9 @@ def engine_name(entry: GeneratorEntry, pipeline: Pipeline) -> str:
 
 def serving_engine(entry: GeneratorEntry, pipeline: Pipeline) -> str:
     """Return the engine whose abilities a generator's jobs are planned with: for an endpoint, its server's."""
-    return engine_name(entry, pipeline) if entry.endpoint is None else ENDPOINT_ENGINE["generator"]
+    if entry.endpoint is None:
+        return engine_name(entry, pipeline)
+    return ENDPOINT_ENGINE["generator", entry.endpoint.api]
 
 
 def served_model(entry: GeneratorEntry, pipeline: Pipeline) -> str:

@@ -25,7 +25,12 @@ from cosmos_batch.worker.runner import Runner
 from cosmos_batch.worker.task_tokens import TaskTokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cosmos_batch.contract.endpoint import Endpoint
+    from cosmos_batch.engines.generator.nim.endpoint import NimEndpointEngine
     from cosmos_batch.engines.generator.upsampling import Upsampler
+    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 
 
 def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> WorkerLoop:
@@ -76,11 +81,19 @@ def engine_for(environment: WorkerEnvironment, clients: Clients) -> Engine:
         from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
 
         return EndpointEngine(environment.endpoint, key)
-    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
-
-    generator = OmniEndpointEngine(environment.endpoint, key)
+    generator = _remote_generator(environment.endpoint, key)
     generator.guardrails = environment.serving.guardrails
     return generator
+
+
+def _remote_generator(endpoint: Endpoint, key: Callable[[], str | None]) -> OmniEndpointEngine | NimEndpointEngine:
+    if endpoint.api == "nim":
+        from cosmos_batch.engines.generator.nim.endpoint import NimEndpointEngine
+
+        return NimEndpointEngine(endpoint, key)
+    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
+
+    return OmniEndpointEngine(endpoint, key)
 
 
 def _upsampler(environment: WorkerEnvironment, clients: Clients) -> Upsampler | None:

@@ -37,6 +37,14 @@ def test_another_model_or_engine_is_another_identity(before: dict[str, Any], aft
     assert identity(reason=before).configuration != identity(reason=after).configuration
 
 
+def test_the_interface_of_an_endpoint_is_part_of_an_identity_unless_it_is_the_default() -> None:
+    entry = {"engine": "endpoint", "guardrails": False}
+    plain, openai, nim = (
+        identity(omni={**entry, "endpoint": {**SERVER, **api}}) for api in ({}, {"api": "openai"}, {"api": "nim"})
+    )
+    assert plain == openai and plain.configuration != nim.configuration
+
+
 @pytest.mark.parametrize("after", [{"guardrails": False}, {"maxResolution": "480p"}, {"engine": "diffusers"}])
 def test_settings_of_a_generator_are_part_of_its_identity(after: dict[str, Any]) -> None:
     assert identity(omni={}).configuration != identity(omni=after).configuration

@@ -28,6 +28,10 @@ from tests.support.configurations import EXISTING, with_2b, with_cosmos, with_cu
         (with_2b(endpoint={"url": "https://a/v1"}), ["reason2B", "endpoint: belongs to the engine 'endpoint'"]),
         (with_2b(engine="endpoint", endpoint={"url": "a/v1"}), ["reason2B.endpoint.url", "a/v1", "http"]),
         (
+            with_2b(engine="endpoint", endpoint={"url": "https://a/v1", "api": "nim"}),
+            ["reason2B.endpoint", "api: 'nim'", "NIMs of reasoners speak OpenAI's protocol"],
+        ),
+        (
             json.dumps({"app": {**json.loads(with_key())["app"], "cosmosBatch": {"network": {"mode": "vpcOnly"}}}}),
             ["reason2B.endpoint.apiKeySecretArn", "vpcOnly", "Secrets Manager"],
         ),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cosmos_batch.catalogue.engines import image_for
+from cosmos_batch.catalogue.engines import image_for, listed_names
 from cosmos_batch.contract.entries import GeneratorEntry
 from cosmos_batch.contract.environment import DeployedQueue, WorkerEnvironment
 from cosmos_batch.contract.generation.serving import ParallelPlans
@@ -90,7 +90,9 @@ def test_a_distilled_model_on_several_gpus_is_never_planned_with_a_second_prompt
 @pytest.mark.parametrize("engine", ["cosmos-framework", "phyai"])
 def test_a_distilled_model_is_refused_at_synthesis_for_engines_that_run_none(engine: str) -> None:
     entry = {"engine": engine, "model": FOUR_STEPS, "guardrails": False}
-    with pytest.raises(ConfigError, match=r"superText2Image64B.model: .* set engine to vllm-omni or diffusers"):
+    with pytest.raises(
+        ConfigError, match=r"superText2Image64B.model: .* set engine to vllm-omni or diffusers, or take"
+    ):
         parse_config(omni(superText2Image64B=entry))
     parse_config(omni(superText2Image64B={**entry, "enabled": False}))
 
@@ -275,10 +277,30 @@ def test_what_auto_is_follows_from_the_gpus_and_from_what_is_configured(
         assert {str(plan) for plan in plans_of(enabled).values()} == {"one GPU"} and enabled.resources.gpus == 1
 
 
-def test_an_endpoint_is_no_choice_of_an_engine() -> None:
-    endpoint = {"engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1"}, "guardrails": False}
+@pytest.mark.parametrize(
+    ("api", "server"), [({}, "vllm-omni"), ({"api": "openai"}, "vllm-omni"), ({"api": "nim"}, "nim")]
+)
+def test_an_endpoint_is_no_choice_of_an_engine(api: dict[str, str], server: str) -> None:
+    endpoint = {"engine": "endpoint", "endpoint": {"url": "http://10.0.1.7:8000/v1", **api}, "guardrails": False}
     (enabled,) = enabled_pipelines(parse_config(omni(nano16B=only("p5.4xlarge", **endpoint))))
-    assert enabled.serving is not None and (enabled.engine, enabled.serving.engine) == ("endpoint", "vllm-omni")
+    assert enabled.serving is not None and (enabled.engine, enabled.serving.engine) == ("endpoint", server)
+    assert (enabled.image, enabled.serving.plans, enabled.serving.by_url) == ("reasoner", {}, True)
+
+
+def test_a_nim_is_configured_by_its_address_alone() -> None:
+    with pytest.raises(ConfigError, match=r"nano16B\.engine: 'nim'"):
+        parse_config(omni(nano16B={"engine": "nim"}))
+    assert "nim" not in listed_names("generator")
+
+
+def test_a_nim_with_four_steps_is_planned_with_them() -> None:
+    endpoint = {"url": "http://10.0.1.7:8000/v1", "api": "nim"}
+    entry = {"engine": "endpoint", "endpoint": {**endpoint, "model": "super-t2i-4step"}, "guardrails": True}
+    by_name, by_pipeline = enabled_pipelines(
+        parse_config(omni(superText2Image64B=entry, superText2Image4Step={**entry, "endpoint": endpoint}))
+    )
+    assert by_name.serving is not None and by_pipeline.serving is not None
+    assert by_name.serving.fixed_steps == by_pipeline.serving.fixed_steps == 4
 
 
 @pytest.mark.parametrize(
@@ -316,6 +338,13 @@ def test_prompt_upsampling_is_configured_for_all_generators_and_off_by_default()
 def test_an_api_key_that_workers_cannot_read_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"promptUpsampling\.apiKeySecretArn"):
         parse_config(json.dumps(upsampling(network={"mode": "vpcOnly"})))
+
+
+def test_the_interface_of_a_generators_nim_is_refused_for_a_model_that_writes_prompts() -> None:
+    config = upsampling()
+    config["app"]["pipelines"]["useNvidiaCosmos3"]["promptUpsampling"]["api"] = "nim"
+    with pytest.raises(ConfigError, match=r"promptUpsampling.*api: 'nim' is the interface of a generator's NIM"):
+        parse_config(json.dumps(config))
 
 
 def test_disabled_generators_need_no_plan() -> None:

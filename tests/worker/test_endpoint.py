@@ -10,6 +10,7 @@ from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.engines.generator.nim.endpoint import NimEndpointEngine
 from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 from cosmos_batch.engines.protocol import RemoteEngine
 from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
@@ -56,6 +57,15 @@ def test_the_environment_decides_which_engine_is_created(bench: WorkerFixture) -
         serving = Serving(engine="vllm-omni", guardrails=guardrails, max_resolution="720p", plans={})
         generator = engine_for(environment(bench).model_copy(update={"serving": serving}), Clients())
         assert isinstance(generator, OmniEndpointEngine) and generator.guardrails is guardrails
+        by_nim = environment(bench).model_copy(
+            update={
+                "serving": serving.model_copy(update={"engine": "nim"}),
+                "endpoint": ENDPOINT.model_copy(update={"api": "nim"}),
+            }
+        )
+        assert WorkerEnvironment.read(by_nim.variables()) == by_nim, "as the container is given it"
+        generator = engine_for(by_nim, Clients())
+        assert isinstance(generator, NimEndpointEngine) and generator.guardrails is guardrails
     scripted = bench.environment("worker-1", engine="tests.support.scripted_engine:ScriptedEngine")
     assert isinstance(engine_for(scripted, Clients()), ScriptedEngine)
 

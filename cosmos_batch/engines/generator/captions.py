@@ -1,7 +1,8 @@
-"""The text that the model reads: prompt, negative prompt and system prompt, the same with every engine.
+"""The text that the model reads: prompt, negative prompt and system prompt, the same with every engine of workers.
 
 It is what Diffusers' `tokenize_prompt` produces (decision 062). Each engine has its own rules for adding size and
-duration to a prompt; every engine is sent the finished text from here, with its own rules switched off.
+duration to a prompt; each is sent the finished text from here, with its own rules switched off. Those of a
+NIM cannot be switched off, so it is sent the prompts as they are written (decision 069).
 """
 
 import json

@@ -55,7 +55,7 @@ class Upsampler:
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         self._endpoint = endpoint
         self._api_key = api_key
-        self._dialect = dialect_of(ENDPOINT_ENGINE["reasoner"])
+        self._dialect = dialect_of(ENDPOINT_ENGINE["reasoner", "openai"])
         self._server: RemoteServer | None = None
 
     async def upsample(self, job: Job, workdir: Path) -> Job:

@@ -51,7 +51,7 @@ class EndpointEngine(EndpointEngineBase):
     """An `Engine` and a `RemoteEngine`. `api_key` returns the server's API key, or None."""
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
-        super().__init__("endpoint", "answer", endpoint, api_key, dialect_of(ENDPOINT_ENGINE["reasoner"]))
+        super().__init__("endpoint", "answer", endpoint, api_key, dialect_of(ENDPOINT_ENGINE["reasoner", "openai"]))
         self._refused_fields: set[str] = set()
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here

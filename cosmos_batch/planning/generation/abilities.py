@@ -1,11 +1,11 @@
 """Refuse a generation that the model, the engine or the GPUs of its pipeline cannot do, and say which ones can."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cosmos_batch.catalogue.distillation import DISTILLED_MODES, fixed_steps_of, lacks_number_of_steps
-from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import MODES, SIZES, Mode, Size
+from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES, names_for
+from cosmos_batch.catalogue.generation import MODES, SIZES, Mode, Resolution, Size
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -45,7 +45,7 @@ def refuse_unable_engine(engine: str, generation: Generation) -> None:
 
 
 def refuse_several_uploads(controls: Controls) -> None:
-    """Raise Failure if a transfer needs several files of an external server, which accepts one upload per request."""
+    """Raise Failure if a transfer needs several files of an external server that accepts one upload per request."""
     if len(controls) > 1:
         raise Failure(
             "InvalidInput",
@@ -55,15 +55,17 @@ def refuse_several_uploads(controls: Controls) -> None:
 
 
 def engines_for(generation: Generation) -> list[str]:
-    """Return the engines that can do this, in the order of the registry."""
-    return [
-        engine for engine, abilities in GENERATOR_ABILITIES.items() if first_obstacle(abilities, generation) is None
-    ]
+    """Return the engines of workers that can do this, in the order of the registry."""
+    return [name for name in names_for("generator") if first_obstacle(GENERATOR_ABILITIES[name], generation) is None]
 
 
 def first_obstacle(engine: GeneratorAbilities, generation: Generation) -> Obstacle | None:
     """Return the first reason why an engine cannot do this; None if it can."""
-    for obstacles in (_mode_obstacles, _rate_obstacles, _size_obstacles, _transfer_obstacles, _action_obstacles):
+    kinds = (
+        *(_mode_obstacles, _rate_obstacles, _length_obstacles),
+        *(_size_obstacles, _transfer_obstacles, _action_obstacles),
+    )
+    for obstacles in kinds:
         if obstacle := next(obstacles(engine, generation), None):
             return obstacle
     return None
@@ -91,12 +93,26 @@ def _rate_obstacles(engine: GeneratorAbilities, generation: Generation) -> Itera
             yield Obstacle(
                 f"requires a guidanceScale of {bound} {limit:g}, not {guidance:g}", f"set guidanceScale to {limit:g}"
             )
+    if engine.steps_limit is not None and generation.steps > engine.steps_limit:
+        yield Obstacle(
+            f"takes at most {engine.steps_limit} steps, not {generation.steps}", f"set steps to {engine.steps_limit}"
+        )
     if fps is not None and fps < engine.fps_least:
         yield Obstacle(
             f"requires an fps of at least {engine.fps_least:g}, not {fps:g}", f"set fps to {engine.fps_least:g} or more"
         )
+    if fps is not None and fps > engine.fps_limit:
+        yield Obstacle(
+            f"requires an fps of at most {engine.fps_limit:g}, not {fps:g}", f"set fps to {engine.fps_limit:g} or less"
+        )
     if engine.whole_fps and fps is not None and fps % 1:
         yield Obstacle(f"requires a whole number as fps, not {fps:g}", f"set fps to {round(fps) or 1}")
+
+
+def _length_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    frames, fewest = generation.num_frames, engine.fewest_frames
+    if generation.is_video and generation.action is None and frames is not None and frames < fewest:
+        yield Obstacle(f"makes videos of at least {fewest} frames, not {frames}", f"set numFrames to {fewest} or more")
 
 
 def _size_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
@@ -105,6 +121,8 @@ def _size_obstacles(engine: GeneratorAbilities, generation: Generation) -> Itera
         yield Obstacle(
             f"generates only the sizes of NVIDIA's table, not {size}", "set resolution and aspectRatio instead"
         )
+    elif generation.mode in engine.table_sizes and size is not None and not is_in_table(size, engine.tiers):
+        yield Obstacle(f"has no size of {size}", f"set resolution to {' or '.join(engine.tiers)}")
     if engine.flow_shift not in (None, generation.flow_shift):
         yield Obstacle(
             f"is started with a flowShift of {engine.flow_shift:g}, not {generation.flow_shift:g}",
@@ -112,9 +130,9 @@ def _size_obstacles(engine: GeneratorAbilities, generation: Generation) -> Itera
         )
 
 
-def is_in_table(size: Size) -> bool:
-    """Return whether a size is one of NVIDIA's table."""
-    return any(size in sizes.values() for sizes in SIZES.values())
+def is_in_table(size: Size, tiers: Iterable[Resolution] = SIZES) -> bool:
+    """Return whether a size is one of NVIDIA's table, in any of these tiers."""
+    return any(size in SIZES[tier].values() for tier in tiers)
 
 
 def _transfer_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
@@ -161,7 +179,7 @@ def distilled_obstacle(model: str, engine: str) -> Obstacle | None:
             "add them to the name of its repository or folder, as in Cosmos3-Super-Text2Image-4Step",
         )
     if fixed_steps_of(model) is not None and not abilities.distilled:
-        able = [name for name, other in GENERATOR_ABILITIES.items() if other.distilled]
+        able = [name for name in names_for("generator") if GENERATOR_ABILITIES[name].distilled]
         return Obstacle(
             f"is distilled to a few fixed steps, which {ENGINES[engine].title} does not run",
             f"set engine to {' or '.join(able)}, or take the model that it was distilled from",

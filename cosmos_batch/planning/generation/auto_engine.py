@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cosmos_batch.catalogue.engines import DEFAULT_GENERATOR, GENERATOR_ABILITIES
+from cosmos_batch.catalogue.engines import DEFAULT_GENERATOR, GENERATOR_ABILITIES, names_for
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -35,9 +35,9 @@ def auto_engine(
     if set(pipeline.modes) == {"t2i"} or (objective == "latency" and several_gpus):
         return DEFAULT_GENERATOR
     gpus = {INSTANCE_TYPES[name].gpu for name in instance_types}
-    for engine, abilities in GENERATOR_ABILITIES.items():
+    for engine in names_for("generator"):
         if (
-            gpus.issubset(abilities.fastest_on)
+            gpus.issubset(GENERATOR_ABILITIES[engine].fastest_on)
             and _is_able(engine, pipeline, model, workload, lossy)
             and _runs_on_one_gpu(engine, pipeline, instance_types, workload)
         ):

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import (
     DEFAULT_FPS,
@@ -224,7 +225,7 @@ def _settle_conditioning(parameters: GenerationParameters, frames: int | None) -
 def _refuse_infeasible(generation: Generation, serving: Serving, pipeline: Pipeline) -> None:
     """Raise Failure for a consistent generation that the pipeline's engine or GPUs cannot do."""
     refuse_unable_engine(serving.engine, generation)
-    if serving.by_url and generation.transfer:
+    if serving.by_url and generation.transfer and GENERATOR_ABILITIES[serving.engine].one_upload:
         refuse_several_uploads(generation.transfer.controls)
     refuse_large_generation(generation, serving, pipeline)
 

@@ -54,5 +54,10 @@ def test_an_engine_that_cannot_do_all_is_not_taken(
         assert engine_on("p5.4xlarge", **{"model": FOUR_STEPS, **kept}) == "diffusers"
 
 
+def test_a_server_that_only_a_user_can_run_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GENERATOR_ABILITIES, "nim", replace(GENERATOR_ABILITIES["nim"], fastest_on=("L40S",)))
+    assert engine_on("g6e.12xlarge") == "vllm-omni"
+
+
 def test_a_distilled_model_whose_steps_are_unknown_is_left_to_the_default() -> None:
     assert engine_on("p5.4xlarge", model="me/Cosmos3-Nano-Distilled") == "vllm-omni"

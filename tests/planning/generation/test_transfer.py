@@ -62,9 +62,11 @@ def test_only_edge_and_blur_are_computed_from_the_input() -> None:
 
 def test_an_external_server_accepts_one_control() -> None:
     parameters = {"mode": "transfer", "controls": {"edge": {}}}
-    assert settled(parameters, "video", by_url=True).transfer
-    error = refusal({**parameters, "controls": {"edge": {}, "blur": {}}}, medium="video", by_url=True)
+    assert settled(parameters, "video", by_url=True, engine="vllm-omni").transfer
+    several = {**parameters, "controls": {"edge": {}, "blur": {}}}
+    error = refusal(several, medium="video", by_url=True, engine="vllm-omni")
     assert "controls: there are 2" in error.message and "one control" in error.remedy
+    assert settled(several, "video", by_url=True, engine="nim").transfer
 
 
 def test_a_transfer_without_a_control_or_without_weight_is_refused() -> None:

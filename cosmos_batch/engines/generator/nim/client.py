@@ -1,0 +1,87 @@
+"""A client of `POST /v1/infer`: one request, whose response has the file and the actions."""
+
+import base64
+import re
+from typing import Any
+
+import httpx2
+import numpy as np
+from pydantic import BaseModel
+
+from cosmos_batch.contract.error import Failure
+from cosmos_batch.contract.generation.guardrails import blocked
+from cosmos_batch.engines.generator.served_job import ServerOutput
+from cosmos_batch.engines.journal import Journal
+from cosmos_batch.engines.serving.remote_server import RemoteServer
+from cosmos_batch.engines.serving.server import ServerFault
+from cosmos_batch.engines.torch_errors import mentions_out_of_memory
+
+_REFUSED = 422
+# NVIDIA does not fix the wording of an error.
+_BY_GUARDRAILS = re.compile(r"guardrail|content[ _-]polic|unsafe content", re.IGNORECASE)
+_LESS_MEMORY = "Give the server GPUs with more memory, or ask for a lower resolution or numFrames."
+
+
+class PredictedActions(BaseModel):
+    """The actions of a response; its other fields repeat the request."""
+
+    data: list[list[float]]
+
+
+class InferResponse(BaseModel):
+    """A successful response. What does not belong to the task is absent or null."""
+
+    b64_image: str | None = None
+    b64_video: str | None = None
+    action: PredictedActions | None = None
+
+
+async def infer(server: RemoteServer, journal: Journal, body: dict[str, Any], *, is_video: bool) -> ServerOutput:
+    """Have a generation made. Cancelling closes the connection; the server may finish the generation nevertheless.
+
+    Raises Failure: InvalidInput or Blocked if the request is at fault, EngineFailed or ModelUnavailable if the server
+    is; it is a ServerFault or ServerUnavailable if it can be tried again.
+    """
+    response = await server.send(journal, "POST", "infer", json=body)
+    if not response.is_success:
+        raise _failure(server, response)
+    return _output(response, is_video)
+
+
+def _failure(server: RemoteServer, response: httpx2.Response) -> Failure:
+    """Return the failure for an error response."""
+    message = server.message_of(response)
+    if response.status_code == _REFUSED and _BY_GUARDRAILS.search(message):
+        return blocked("promptOrOutput")
+    if response.status_code == _REFUSED:
+        return Failure(
+            "InvalidInput",
+            f"The server refused the request: {message}",
+            "Change what it names, or use a pipeline whose model can do it.",
+        )
+    if mentions_out_of_memory(message):
+        # It is not retried, because it would need as much memory again.
+        return ServerFault("EngineFailed", f"Memory ran out on this job: {message}", _LESS_MEMORY)
+    return server.refusal(response)
+
+
+def _output(response: httpx2.Response, is_video: bool) -> ServerOutput:
+    wanted = "video" if is_video else "image"
+    try:
+        answer = InferResponse.model_validate_json(response.content)
+        content = base64.b64decode((answer.b64_video if is_video else answer.b64_image) or "", validate=True)
+        actions = None if answer.action is None else np.asarray(answer.action.data, np.float64)
+    except ValueError as error:  # no such JSON, no base64, or rows of different lengths
+        raise _unusable(wanted) from error
+    if not content:
+        raise _unusable(wanted)
+    return ServerOutput(content, actions)
+
+
+def _unusable(wanted: str) -> Failure:
+    return Failure(
+        "EngineFailed",
+        f"The server's response holds no {wanted}, or one that cannot be read.",
+        "Check that it is a NIM of Cosmos 3's generator, of release 2.1.0; try again.",
+        retryable=True,
+    )
