@@ -1,4 +1,4 @@
-"""A pipeline whose model is on a remote server, through the deployed app: address and key come from config.json."""
+"""Pipelines whose models are on remote servers, through the deployed app: addresses and key come from config.json."""
 
 import json
 import os
@@ -12,9 +12,11 @@ from cosmos_batch.cli.local_cloud import start_local_cloud
 from cosmos_batch.local.deploy import deploy
 from cosmos_batch.planning.configuration import parse_config
 from cosmos_batch.state import JobRow
+from cosmos_batch.worker.documents import UNVERIFIED
 from infra.synth import synthesize
 from tests.engines.reasoner.endpoint.conftest import KEY, MODEL, Server, completion
 from tests.support.deployed_app import QUICK, App, wait_for
+from tests.support.nim_server import NimServer
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +28,28 @@ def served() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def app(served: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def nim() -> Iterator[NimServer]:
+    with NimServer() as server:
+        server.key = KEY
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def app(served: Server, nim: NimServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     folder = tmp_path_factory.mktemp("endpoint")
     with start_local_cloud(folder / "home", parent_pid=os.getpid(), stop_grace=20) as cloud:
         arn = cloud.client("secretsmanager").create_secret(Name="nim", SecretString=KEY)["ARN"]
         endpoint = {"url": served.url, "model": MODEL, "apiKeySecretArn": arn}
         models = {"reason2B": {"enabled": True, "engine": "endpoint", "endpoint": endpoint}}
-        block = {"enabled": True, "modelsReason": models}
-        config = parse_config(json.dumps({"app": {"pipelines": {"useNvidiaCosmos": block}, "cosmosBatch": QUICK}}))
+        generator = {"url": nim.url, "api": "nim", "concurrency": 1, "apiKeySecretArn": arn}
+        nano = {"enabled": True, "engine": "endpoint", "endpoint": generator, "guardrails": True}
+        blocks = {
+            "useNvidiaCosmos": {"enabled": True, "modelsReason": models},
+            "useNvidiaCosmos3": {"enabled": True, "modelsOmni": {"nano16B": nano}},
+        }
+        config = parse_config(json.dumps({"app": {"pipelines": blocks, "cosmosBatch": QUICK}}))
         stacks = deploy(synthesize(config, folder / "cdk.out"), cloud)
         yield App(cloud, folder, {name: value for stack in stacks.values() for name, value in stack.items()})
 
@@ -81,3 +97,29 @@ def test_a_refusal_of_the_server_is_reported_to_the_caller(app: App, served: Ser
     ended = app.execution_of("endpoint/long.mp4", 60)
     assert ended["status"] == "FAILED"
     assert json.loads(ended["cause"])["code"] == "InvalidInput"
+
+
+def test_a_video_is_made_by_a_nim_and_its_key_stays_a_secret(app: App, nim: NimServer) -> None:
+    request = {
+        "pipeline": "cosmos3-nano",
+        "prompt": "A cube.",
+        "output": f"s3://{app.assets}/made/",
+        "parameters": {"mode": "t2v", "resolution": "256p", "numFrames": 25, "steps": 2, "negativePrompt": ""},
+    }
+    arn = app.start(request)
+    ended = app.ended(arn, 120)
+    assert ended["status"] == "SUCCEEDED", ended
+    document = app.document(arn)
+    assert (document["model"], document["engine"]) == ("nano", f"nim {nim.url}")
+    assert document["guardrails"]["verdicts"]["output"] == "notVerified" and UNVERIFIED in document["notes"]
+    assert {file["role"] for file in document["files"]} == {"video", "preview"}
+    assert nim.requests[-1]["model_mode"] == "text2video" and KEY not in json.dumps(document)
+
+
+def test_a_request_that_a_nim_cannot_do_is_refused_when_it_is_planned(app: App, nim: NimServer) -> None:
+    sent = len(nim.requests)
+    request = {"pipeline": "cosmos3-nano", "prompt": "A cube.", "output": f"s3://{app.assets}/made/"}
+    ended = app.ended(app.start({**request, "parameters": {"mode": "t2v", "sound": True}}), 120)
+    assert (ended["status"], len(nim.requests)) == ("FAILED", sent)
+    error = json.loads(ended["cause"])
+    assert error["code"] == "InvalidInput" and "NIM" in error["message"] and "sound" in error["message"]
