@@ -101,9 +101,11 @@ class ReasonerSession:
                     self.keep("plain", await self._pass(aws, clips, "Plain. "))
             for number in range(options.passes):
                 self.keep(f"ready {number}", await self._pass(aws, clips, f"Ready {number}. "))
-            for jobs in options.prepared:
+            for number, jobs in enumerate(options.prepared):
+                earlier = options.prepared[:number].count(jobs)
+                step = f"prepared {jobs}, {earlier + 1}" if earlier else f"prepared {jobs}"
                 with mock.patch.object(loop, "PREPARED_AT_ONCE", jobs):
-                    self.keep(f"prepared {jobs}", await self._pass(aws, clips, f"Prepared {jobs} at once. "))
+                    self.keep(step, await self._pass(aws, clips, f"Prepared {jobs} at once, {number}. "))
             if options.steady:
                 rounds = -(-options.steady // len(clips))
                 self.keep("steady", await self._pass(aws, (clips * rounds)[: options.steady], "Steady. "))

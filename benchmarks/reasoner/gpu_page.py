@@ -4,16 +4,18 @@ from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
-from benchmarks.paragraphs import filled
+from benchmarks.paragraphs import filled, listed
 from benchmarks.reasoner import large_page, shipped_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
+    FIRST_SECONDS,
     FULL_GPU,
     HOSTS_WITH_H200,
     NEWEST,
     ON_H100,
     ON_H200,
     PREPARED_ON_H100,
+    PREPARED_ON_H200,
     PROCESSES,
     QUEUED_ON_H200,
     RESULT,
@@ -21,6 +23,8 @@ from benchmarks.reasoner.gpu_results import (
     TWO_GPUS,
     best,
     busy_seconds,
+    idle_seconds,
+    passes_prepared,
     rate_of_raw,
     steady_rate,
 )
@@ -61,12 +65,12 @@ def text() -> str:
     """Return the section."""
     found, h100, newest = (stored(path) for path in (RESULT, ON_H100, NEWEST))
     shipped, hosts = (stored(path) for path in (SHIPPED_ON_H200, HOSTS_WITH_H200))
-    h200, queued = (stored(path) for path in (ON_H200, QUEUED_ON_H200))
+    h200, queued, prepared = (stored(path) for path in (ON_H200, QUEUED_ON_H200, PREPARED_ON_H200))
     return f"""## The reasoner on a GPU
 
-{shipped_page.as_it_ships(shipped, hosts, h200)}
+{shipped_page.as_it_ships(shipped, hosts, prepared, h200)}
 
-{shipped_page.goals(h100, newest, shipped, hosts)}
+{shipped_page.goals(h100, newest, shipped, hosts, prepared)}
 
 ### Our patches and vLLM's own
 
@@ -78,7 +82,7 @@ def text() -> str:
 
 ### The start of a queue
 
-{_start_of_a_queue(queued)}
+{_start_of_a_queue(queued, prepared)}
 
 ### The start of a worker
 
@@ -138,6 +142,7 @@ python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
 python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
+python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --clips 1000 --passes 0 --steady 0 --prepared 16,8,24,8,16
 python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
 python -m benchmarks.stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model
 {_FP8_COMMAND}
@@ -194,7 +199,7 @@ def _of_the_profile(found: dict[str, Any]) -> str:
     )
 
 
-def _start_of_a_queue(h200: dict[str, Any]) -> str:
+def _start_of_a_queue(h200: dict[str, Any], in_processes: dict[str, Any]) -> str:
     """Say how many jobs a worker prepares at a time, and what the rates were when that was chosen."""
     exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
     h100 = stored(PREPARED_ON_H100)
@@ -224,7 +229,31 @@ def _start_of_a_queue(h200: dict[str, Any]) -> str:
         f"were busy for {exact['steady']['gpuSteady']['busy']:.1f} % and "
         f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
     )
-    return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates])
+    return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates, "", _prepared_in_processes(in_processes)])
+
+
+def _prepared_in_processes(found: dict[str, Any]) -> str:
+    """Say what the rates are by the number of jobs prepared at once, since processes prepare the requests."""
+    session = found["bf16"]
+    order = [step.removeprefix("prepared ").partition(",")[0] for step in session if step.startswith("prepared")]
+    about = filled(
+        f"Since processes prepare the requests, measured {found['day']} on another H200, commit {found['commit']}: "
+        f"passes of {session['prepared 8']['clips']:,} different clips in one process, in this order: "
+        f"{', '.join(order)} jobs prepared at once. More than {PREPARED_AT_ONCE} at once gain nothing. In the first "
+        f"pass of the process the GPU waited for clips in the first {FIRST_SECONDS} seconds.",
+    )
+    rows = [
+        f"| jobs prepared at once | clips per second | GPU busy, with the ends | idle in the first {FIRST_SECONDS} s |",
+        "|---|---|---|---|",
+    ]
+    for jobs in (8, 16, 24):
+        passes = passes_prepared(session, jobs)
+        rows.append(
+            f"| {jobs} | {listed((one['perSecond'] for one in passes), 2)} | "
+            f"{listed((one['gpu']['busy'] for one in passes), 1)} % | "
+            f"{listed((idle_seconds(one)[0] for one in passes), 1)} s |"
+        )
+    return "\n".join([about, "", *rows])
 
 
 def _eight(found: dict[str, Any]) -> str:

@@ -21,6 +21,9 @@ EIGHT = FOLDER / "reasoner-gpu-8b.json"
 TWO_GPUS = FOLDER / "reasoner-gpu-32b.json"
 FULL_GPU = FOLDER / "reasoner-full-gpu.json"
 PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # passes with different numbers of jobs prepared
+PREPARED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-prepared.json"  # the same, since processes prepare the requests
+
+FIRST_SECONDS = 10  # of a pass, in which the engine's places are filled
 
 
 def turns(shipped: dict[str, Any]) -> list[dict[str, Any]]:
@@ -44,6 +47,11 @@ def passes_of_hosts(hosts: dict[str, Any]) -> list[dict[str, Any]]:
     return [one["steady"] for one in (hosts["bf16"], hosts["before"]["bf16"])]
 
 
+def passes_prepared(session: dict[str, Any], jobs: int) -> list[dict[str, Any]]:
+    """Return a session's passes in which the worker prepared so many jobs at once."""
+    return [session[step] for step in session if step.partition(",")[0] == f"prepared {jobs}"]
+
+
 def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
     """Return the CPU seconds that a clip of a pass took in the mean, by the process that took them."""
     return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
@@ -52,6 +60,13 @@ def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
 def busy_seconds(one: dict[str, Any]) -> float:
     """Return for how long the GPU was busy in a pass."""
     return float(one["seconds"] * one["gpu"]["busy"] / 100)
+
+
+def idle_seconds(one: dict[str, Any]) -> tuple[float, float, float]:
+    """Return for how long the GPU had nothing to do at the beginning of a pass, between, and in its last seconds."""
+    last, idle = int(one["seconds"]) - 1, [1 - busy / 100 for busy in one["gpuBusyBySecond"]]
+    at_the_end = one["seconds"] - last - sum(one["gpuBusyBySecond"][last:]) / 100
+    return sum(idle[:FIRST_SECONDS]), sum(idle[FIRST_SECONDS:last]), at_the_end
 
 
 def ready_passes(session: dict[str, Any]) -> list[dict[str, Any]]:
