@@ -1,10 +1,11 @@
 """Benchmark of the reasoner: a process per clip, raw vLLM, our worker; same clips, frames, sampling, answer lengths.
 
     python -m benchmarks.reasoner.comparison [--shape tiny|2b|8b] [--steps raw,process,worker,start] [--into FILE]
-        [--clips 1000] [--processes 3]
+        [--clips 1000] [--processes 3] [--lossy fp8,fp8Cache]
 
 Use a GPU with the shape of a real model, or a CPU with `tiny`. The results of each step are written at once. A pass of
 raw vLLM over more `--clips` than 256 asks about the same 256 several times, each time with another system prompt.
+`--lossy` has raw vLLM compute in FP8, by the names of a pipeline's configuration.
 """
 
 import argparse
@@ -53,9 +54,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
     parser.add_argument("--clips", type=int, help="of a pass; those of the workload by default")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="that answer one clip each")
+    parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
     options = parser.parse_args(arguments)
-    if options.clips is not None and (not options.steps or "worker" in options.steps.split(",")):
+    steps = set(options.steps.split(",") if options.steps else STEPS)
+    if options.clips is not None and "worker" in steps:
         parser.error("--clips is for the steps of raw vLLM; the worker's passes are over the clips of the workload.")
+    if options.lossy and steps & {"worker", "start"}:
+        parser.error("--lossy is for the steps of raw vLLM; benchmarks.reasoner.gpu has it for the worker.")
     return options
 
 
@@ -77,7 +82,8 @@ def main() -> None:
     results = json.loads(into.read_text(encoding="utf-8")) if options.steps and into.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         steps = options.steps.split(",") if options.steps else STEPS
-        measure(workload, steps, options.work or Path(temporary), into, results, options.processes)
+        engine = _engine_options(options.lossy)
+        measure(workload, steps, options.work or Path(temporary), into, results, options.processes, engine)
 
 
 def measure_tiny() -> None:
@@ -93,8 +99,9 @@ def measure(
     into: Path,
     results: dict[str, Any],
     processes: int = PROCESSES,
+    engine_options: dict[str, Any] | None = None,
 ) -> None:
-    """Run the steps in their order, and add their results to `results`."""
+    """Run the steps in their order, and add their results to `results`; raw vLLM has `engine_options` too."""
     build = build_random_checkpoint if workload.shape == "tiny" else lambda at: true_shapes.build(workload.shape, at)
     model = build(work / "models")
     clips = make_clips(work / f"clips-{workload.scale}", min(workload.clips, DIFFERENT), workload.scale)
@@ -103,6 +110,7 @@ def measure(
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results |= {**circumstances(), **software("vllm", "torch"), "workload": asdict(workload)}
+    more = engine_options or {}
     for step in STEPS:
         if step not in steps:
             continue
@@ -113,16 +121,18 @@ def measure(
             results[step] = reasoner_worker.measure(model, clips, workload)
         else:
             results[step] = (
-                _in_one_process(model, clips, workload, scratch)
+                _in_one_process(model, clips, workload, scratch, more)
                 if step == "raw"
-                else [_in_its_own_process(model, clip, workload, scratch) for clip in clips[:processes]]
+                else [_in_its_own_process(model, clip, workload, scratch, more) for clip in clips[:processes]]
             )
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     tempfile.tempdir = None
 
 
-def _in_one_process(model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path) -> dict[str, Any]:
+def _in_one_process(
+    model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path, more: dict[str, Any]
+) -> dict[str, Any]:
     """Run raw vLLM: a warm-up, then passes over as many clips as the workload has.
 
     If those are more than there are files, each file is asked about several times, with other system prompts.
@@ -134,16 +144,18 @@ def _in_one_process(model: Path, clips: list[Path], workload: ReasonerWorkload, 
         warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
         asked = _questions(model, clips, workload, folder, prefixes)
         passes = [[*chain(*asked[first : first + rounds])] for first in range(0, len(asked), rounds)]
-        raw = _ask_raw(model, [*warm_up, *(one[: workload.clips] for one in passes)], workload, folder)
+        raw = _ask_raw(model, [*warm_up, *(one[: workload.clips] for one in passes)], workload, folder, more)
     warmed, *counted = raw["passes"]
     return {**raw, "warmUp": warmed, "passes": counted}
 
 
-def _in_its_own_process(model: Path, clip: Path, workload: ReasonerWorkload, scratch: Path) -> dict[str, Any]:
+def _in_its_own_process(
+    model: Path, clip: Path, workload: ReasonerWorkload, scratch: Path, more: dict[str, Any]
+) -> dict[str, Any]:
     """Run raw vLLM in a process that answers one clip."""
     with tempfile.TemporaryDirectory(dir=scratch) as temporary:
         asked = _questions(model, [clip], workload, Path(temporary), [f"{clip.stem} "])
-        return _ask_raw(model, asked, workload, Path(temporary))
+        return _ask_raw(model, asked, workload, Path(temporary), more)
 
 
 def _questions(
@@ -163,12 +175,12 @@ def _questions(
 
 
 def _ask_raw(
-    model: Path, passes: list[list[dict[str, str]]], workload: ReasonerWorkload, folder: Path
+    model: Path, passes: list[list[dict[str, str]]], workload: ReasonerWorkload, folder: Path, more: dict[str, Any]
 ) -> dict[str, Any]:
     request = {
         "model": str(model),
         "template": chat_template(model),
-        "engine": _engine(model),
+        "engine": {**_engine(model), **more},
         "sampling": {**asdict(ANSWERING), "max_tokens": workload.tokens},
         "passes": passes,
     }
@@ -182,6 +194,12 @@ def _ask_raw(
     }
     printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {"process": time.monotonic() - began, **last_json_object(printed)}
+
+
+def _engine_options(lossy: Sequence[str]) -> dict[str, Any]:
+    """Return vLLM's options for lossy modes, as `VllmPlan` has them for the worker's server."""
+    options = {"fp8": {"quantization": "fp8"}, "fp8Cache": {"kv_cache_dtype": "fp8"}}
+    return {name: value for mode in lossy for name, value in options[mode].items()}
 
 
 def _engine(model: Path) -> dict[str, Any]:

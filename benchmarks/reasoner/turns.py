@@ -1,6 +1,7 @@
 """Benchmark of the reasoner beside raw vLLM: both have the GPU in turn, several times, so that each shows its spread.
 
     python -m benchmarks.reasoner.turns --work FOLDER --into FILE [--shape 2b] [--clips 1000] [--rounds 3]
+        [--lossy fp8,fp8Cache]
 
 A round starts `benchmarks.reasoner.comparison` with raw vLLM and `benchmarks.reasoner.gpu` with our worker, for a pass
 each; every other round starts with our worker. What they build and compile stays in the folder for the next round.
@@ -27,6 +28,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--clips", type=int, default=1000, help="of a pass; there are 256 different ones")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lossy", help="of both, by the names of a pipeline's configuration")
     return parser.parse_args(arguments)
 
 
@@ -36,7 +38,7 @@ def main() -> None:
     for folder in (options.work, options.into.parent):
         folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {**circumstances(), **software("vllm", "torch")}
-    results |= {"shape": options.shape, "clips": options.clips, "rounds": []}
+    results |= {"shape": options.shape, "clips": options.clips, "lossy": options.lossy, "rounds": []}
     measures = {"raw": _raw, "worker": _worker}
     for number in range(options.rounds):
         order = list(measures) if number % 2 == 0 else list(reversed(measures))
@@ -60,6 +62,7 @@ def _found(options: argparse.Namespace, benchmark: str, *more: str) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "found.json"
         both = ["--shape", options.shape, "--work", str(options.work), "--into", str(into)]
+        both += ["--lossy", options.lossy] if options.lossy else []
         subprocess.run([sys.executable, "-m", f"benchmarks.reasoner.{benchmark}", *both, *more], check=True)
         found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8"))
         return found
