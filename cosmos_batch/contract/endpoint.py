@@ -11,6 +11,7 @@ from cosmos_batch.contract.storage import KMS_KEY_ARN
 
 WHOLE_ARN = r"^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$"
 _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
+_REQUESTS_AT_ONCE: dict[EndpointApi, int] = {"openai": 32, "nim": 1}
 
 
 class Endpoint(Model):
@@ -47,16 +48,21 @@ class Endpoint(Model):
         le=1_048_576,
         description="Tokens of a reasoner's context, if `/v1/models` does not report them",
     )
-    concurrency: int = Field(
-        default=32,
+    concurrency: int | None = Field(
+        default=None,
         ge=1,
         le=1024,
-        description="Requests of one worker at once. Those to a generator wait in its server for one another, and with "
-        "api 'nim' that counts as time of the request: set 1 there",
+        description="Requests of one worker at once: by default 32, and 1 with api 'nim', because those that wait in "
+        "a NIM for one another use up the time in which it must answer",
     )
     timeout_seconds: int = Field(
         default=900, ge=1, le=36_000, description="Longest time in which the server must answer a request"
     )
+
+    @property
+    def requests_at_once(self) -> int:
+        """Return how many requests a worker sends at once."""
+        return self.concurrency or _REQUESTS_AT_ONCE[self.api]
 
     @field_validator("url")
     @classmethod

@@ -43,7 +43,7 @@ def app(served: Server, nim: NimServer, tmp_path_factory: pytest.TempPathFactory
         arn = cloud.client("secretsmanager").create_secret(Name="nim", SecretString=KEY)["ARN"]
         endpoint = {"url": served.url, "model": MODEL, "apiKeySecretArn": arn}
         models = {"reason2B": {"enabled": True, "engine": "endpoint", "endpoint": endpoint}}
-        generator = {"url": nim.url, "api": "nim", "concurrency": 1, "apiKeySecretArn": arn}
+        generator = {"url": nim.url, "api": "nim", "apiKeySecretArn": arn}
         nano = {"enabled": True, "engine": "endpoint", "endpoint": generator, "guardrails": True}
         blocks = {
             "useNvidiaCosmos": {"enabled": True, "modelsReason": models},

@@ -39,7 +39,7 @@ class EndpointEngineBase:
         probed_path: str = "models",
     ) -> None:
         self.name = f"{kind} {endpoint.url}"
-        self.concurrency = endpoint.concurrency
+        self.concurrency = endpoint.requests_at_once
         self.startup_logs: list[str] = []
         self._endpoint = endpoint
         self._api_key = api_key

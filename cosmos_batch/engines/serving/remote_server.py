@@ -60,7 +60,7 @@ class RemoteServer:
         self._key = _plain(api_key())
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
-            limits=httpx2.Limits(max_connections=endpoint.concurrency, keepalive_expiry=_KEEPALIVE_SECONDS),
+            limits=httpx2.Limits(max_connections=endpoint.requests_at_once, keepalive_expiry=_KEEPALIVE_SECONDS),
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that opened the connections
         self._was_unreachable = False  # whether the last request did not reach the server

@@ -32,6 +32,12 @@ def test_the_variant_is_the_name_of_the_model(load: Load, server: NimServer) -> 
     assert set(server.probes) == {"/v1/metadata", "/v1/health/ready"}, "`/v1/models` is not to be relied on"
 
 
+def test_a_worker_sends_one_request_at_a_time_unless_it_is_told_otherwise(load: Load) -> None:
+    assert load().concurrency == 1, "requests that wait in a NIM use up the time in which it must answer"
+    assert load(concurrency=4).concurrency == 4
+    assert Endpoint(url="http://10.0.1.7:8000/v1").requests_at_once == 32
+
+
 def test_the_configured_model_must_be_the_variant(load: Load, server: NimServer) -> None:
     assert load(model="nano").remote_model == "nano"
     error = refused(load, model="super")
