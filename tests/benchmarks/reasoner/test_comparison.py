@@ -10,6 +10,7 @@ import pytest
 from benchmarks.reasoner import comparison
 from benchmarks.reasoner.clips import make_clips
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
+from cosmos_batch.engines.reasoner.vllm.command import VllmPlan
 
 
 @pytest.fixture
@@ -58,3 +59,28 @@ def test_the_workers_passes_take_no_number_of_clips() -> None:
     for steps in ([], ["--steps", "raw,worker"]):
         with pytest.raises(SystemExit):
             comparison.parse([*steps, "--clips", "1000"])
+
+
+def test_raw_vllm_has_the_options_for_fp8_that_the_workers_server_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server's options are compared with and without the lossy modes; those that are added are raw vLLM's too."""
+    build_random_checkpoint(tmp_path)
+    [model] = [path.parent for path in tmp_path.rglob("config.json")]
+    exact, in_fp8 = (
+        VllmPlan(context=512, sequences=8, gpus=1, fp8=on, fp8_cache=on).command(model, tmp_path)
+        for on in (False, True)
+    )
+    options = comparison._engine_options(["fp8", "fp8Cache"])
+    added = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    place = in_fp8.index(added[0])
+    assert in_fp8[:place] + in_fp8[place + len(added) :] == exact
+    assert in_fp8[place : place + len(added)] == added
+
+
+def test_the_worker_and_its_start_are_measured_in_fp8_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert comparison.parse(["--steps", "raw,process", "--lossy", "fp8"]).lossy == ["fp8"]
+    for steps in (["--steps", "worker"], ["--steps", "start"], []):
+        with pytest.raises(SystemExit):
+            comparison.parse([*steps, "--lossy", "fp8"])
+    assert "benchmarks.reasoner.gpu has it for the worker" in capsys.readouterr().err

@@ -48,3 +48,17 @@ def test_both_have_a_pass_of_as_many_clips_in_each_round_and_a_round_that_fails_
     assert (of_worker.passes, of_worker.steady) == (0, 300)
     found = json.loads(into.read_text())
     assert (found["clips"], found["rounds"]) == (300, [{"raw": 1, "worker": 2}])
+    assert not of_raw.lossy and not of_worker.lossy
+
+
+def test_both_compute_in_the_same_precision(
+    tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["turns", "--work", str(tmp_path), "--into", str(tmp_path / "found.json"), "--lossy", "fp8,fp8Cache"]
+    monkeypatch.setattr(sys, "argv", [*words, "--rounds", "1"])
+    turns.main()
+    assert [(name, options.lossy) for name, options in started] == [
+        ("comparison", ["fp8", "fp8Cache"]),
+        ("gpu", ["fp8", "fp8Cache"]),
+    ]
+    assert json.loads((tmp_path / "found.json").read_text())["lossy"] == "fp8,fp8Cache"
