@@ -22,7 +22,7 @@ VIDEOS: tuple[tuple[str, Mode, Resolution], ...] = (
 
 def page(text: str) -> str:
     """Return the page with its tables regenerated."""
-    return filled(text, {"clips": _clips(), "videos": _videos(), "ratios": _ratios()})
+    return filled(text, {"clips": _clips(), "videos": _videos(), "cheapest": _cheapest(), "ratios": _ratios()})
 
 
 def _clips() -> str:
@@ -59,6 +59,26 @@ def _video_cells(cost: ItemCost | None) -> tuple[str, str, str]:
     if cost is None:
         return "", "", ""
     return f"{cost.seconds:.0f}", _dollars(cost.busy_dollars), _dollars(cost.sparse_dollars)
+
+
+def _cheapest() -> str:
+    """Return the type that is the cheapest for many clips of each model, and how it stands for one clip an hour."""
+    rows = []
+    for pipeline in map(_named, REASONERS):
+        costs = {name: cost for name in INSTANCE_TYPES if (cost := item_cost(pipeline, name))}
+        by_sparse = sorted(costs, key=lambda name: costs[name].sparse_dollars)
+        best = min(costs, key=lambda name: costs[name].busy_dollars)
+        rows.append(
+            line(
+                pipeline.model_size,
+                f"`{best}`, {_dollars(costs[best].busy_dollars * 1000)}",
+                _dollars(costs[best].sparse_dollars),
+                f"{by_sparse.index(best) + 1} of {len(costs)}",
+                f"`{by_sparse[0]}`, {_dollars(costs[by_sparse[0]].sparse_dollars)}",
+            )
+        )
+    head = "| model | cheapest for 1,000 clips | the same, one an hour | its place | cheapest for one an hour |"
+    return table(head, rows)
 
 
 def _ratios() -> str:

@@ -81,14 +81,17 @@ def _on_h200(run: dict[str, Any]) -> str:
 
 def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[str, Any]) -> str:
     """Say what the cores do for a large clip that the GPU decodes, and what takes less of them than before."""
-    [now] = passes(shipped["bf16"], DECODERS[1])
+    by_cpu, now = passes(shipped["bf16"], *DECODERS[:2])
     many, few = passes(earlier["bf16"], *DECODERS[1:])
+    alone = shipped["bf16"]["1080p, same frames"]["cpu"]
     about = filled(
         "Seconds of CPU time that all processes together took for each of these clips, with `gpuDecode` and 16 cores: "
         f"{_of_processes(now)}; and {_of_processes(many)} with commit {earlier['commit']}, with which four cores "
         f"reached {few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same "
-        "program in both, so a part of the difference is the hosts'. One clip alone, in one thread, took these seconds "
-        "of a core, on two hosts with an H200:",
+        "program in both, so a part of the difference is the hosts'. Without `gpuDecode`, with 16 cores and commit "
+        f"{shipped['commit']}: {_of_processes(by_cpu)}. Sampled alone, one after the other, such clips took "
+        f"{min(alone):.1f} to {max(alone):.1f} s each. With `gpuDecode` one clip alone, in one thread, took these "
+        "seconds of a core, on two hosts with an H200:",
     )
     runs = (earlier["later"], sampling)
     rows = []
@@ -102,9 +105,11 @@ def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[s
 def _of_processes(one: dict[str, Any]) -> str:
     """Return the CPU seconds of a clip, as a sum, and how they are divided."""
     of_clip = cpu_seconds_of_clip(one)
+    preparation = of_clip.get("preparation", 0.0)
+    prepared = f"{preparation:.2f} the processes that prepare requests, " if preparation else ""
     return (
-        f"{sum(of_clip.values()):.2f} ({of_clip['worker']:.2f} the worker, {of_clip['server']:.2f} vLLM's server, "
-        f"{of_clip['engine']:.2f} its engine)"
+        f"{sum(of_clip.values()):.2f} ({of_clip['worker']:.2f} the worker, {prepared}{of_clip['server']:.2f} vLLM's "
+        f"server, {of_clip['engine']:.2f} its engine)"
     )
 
 
