@@ -6,6 +6,7 @@ from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding
 from benchmarks.reasoner.gpu_results import busy_seconds, cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
+from cosmos_batch.media.decoding import DECODER_THREADS
 from cosmos_batch.media.gpu_decoding import AT_ONCE
 
 EXACT = FOLDER / "reasoner-gpu-2b-h100.json"  # 16-bit
@@ -89,8 +90,8 @@ def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[s
         f"{_of_processes(now)}; and {_of_processes(many)} with commit {earlier['commit']}, with which four cores "
         f"reached {few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same "
         "program in both, so a part of the difference is the hosts'. Without `gpuDecode`, with 16 cores and commit "
-        f"{shipped['commit']}: {_of_processes(by_cpu)}. Sampled alone, one after the other, such clips took "
-        f"{min(alone):.1f} to {max(alone):.1f} s each. With `gpuDecode` one clip alone, in one thread, took these "
+        f"{shipped['commit']}: {_of_processes(by_cpu)}. Sampled alone, with {DECODER_THREADS} threads of FFmpeg, such "
+        f"clips took {min(alone):.1f} to {max(alone):.1f} s each on the clock. With `gpuDecode` one clip alone, in one thread, took these "
         "seconds of a core, on two hosts with an H200:",
     )
     runs = (earlier["later"], sampling)
