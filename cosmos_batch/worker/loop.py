@@ -126,9 +126,10 @@ class WorkerLoop:
         so that a crash can only be that job's fault.
 
         While `PREPARED_AT_ONCE` jobs are on their way to the engine, none is received. Each has threads that share one
-        lock in Python with all others of the worker: with dozens, the first clip would reach the engine only after
-        seconds. Jobs that were received more than `PREPARED_SOON_SECONDS` ago are not counted. They wait for S3, or for
-        another job, and an engine that is faster than their files must not run dry.
+        lock in Python with all others of the worker. While clips were decoded in such threads, the first of hundreds
+        of jobs reached the engine only after seconds; since processes decode them, more than eight at once gained
+        nothing (decision 055). Jobs that were received more than `PREPARED_SOON_SECONDS` ago are not counted. They wait
+        for S3, or for another job, and an engine that is faster than their files must not run dry.
         """
         places = self.runner.model.engine.concurrency
         if places == 1:
