@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled, listed
-from benchmarks.reasoner import large_page, shipped_page, start_page
+from benchmarks.reasoner import commands_page, large_page, shipped_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
     FIRST_SECONDS,
@@ -34,26 +34,15 @@ from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
 _ALL = 1000  # jobs prepared at once, more than a worker has
-_FP8_COMMAND = (
-    "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name fp8Cache --compare --passes 1 --steady 1000 "
-    "--large 24 --lossy fp8,fp8Cache"
-)
-_RAW_COMMAND = (
-    'python -m benchmarks.reasoner.comparison --shape 2b --steps raw --passes 1 --levels "" --work FOLDER --into FILE'
-)
-_GRAPHS_COMMAND = (
-    "python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --name graphs --passes 0 --steady 1000 "
-    """-- --compilation-config '{"compile_mm_encoder": true}'"""
-)
-_DIFFERENT_THEN = """In these runs, and in those below:
+_DIFFERENT_THEN = """In these runs, and in those of 2026-11-28 below:
 
 - The stand-in for SQS gave ten messages at a time, also where the worker asked for one, so that up to nine more jobs
   were prepared. It gives no more than it is asked for since.
 - Jobs that had been received more than 0.3 s ago counted too. Since then they do not.
 - On the H100 the pass with all was the first after the warm-up, and each step of vLLM's scheduler was noted. Other runs
   on H100s took 20.6 to 21.6 s for such a pass.
-- On the H200 the threads of the runs below took turns ten times as often as Python's do by default. Passes with and
-  without that took the same time (commit c99093c6)."""
+- On the H200 the threads of the runs of 2026-11-28 below took turns ten times as often as Python's do by default.
+  Passes with and without that took the same time (commit c99093c6)."""
 _NAMES = {
     "bf16": "16-bit",
     "fp8": "`--quantization fp8`",
@@ -120,39 +109,7 @@ def text() -> str:
 
 ### Commands
 
-Not measured with this release: raw vLLM on an H100, raw vLLM in FP8, the 8B on an H100, and NVIDIA's own checkpoints,
-also those in FP8: all weights are random. The last command needs two GPUs. The first four made what the first table and
-the clips of 1920 x 1080 say of the first host, where their files were merged. On the second host the fifth ran with
-`--passes 1` before the seventh, of which only the pass of 1,000 clips came about, without `--compare`; on the third
-host the seventh ran without it on one of two GPUs, with 16 cores (`CUDA_VISIBLE_DEVICES`, `taskset`). The texts of
-answers are left out in the stored results. These commands, the starts, and the last three ran with `CUDA_HOME=/none`,
-so that vLLM did not find CUDA's compiler. The starts of the older commit ran beside those of the newer one, by its own
-benchmark, whose question without a clip had been replaced by that of the newer one. The profile of a start was sampled
-with `py-spy record --subprocesses --nonblocking --rate 50 --format raw`; `benchmarks.stack_samples` sums such samples.
-
-```
-python -m benchmarks.reasoner.turns --work FOLDER --into FILE
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0 --large 96
-{_FP8_COMMAND.replace("--passes 1", "--passes 0").replace(" --large 24", "")}
-python -m benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE
-{_RAW_COMMAND.replace("--passes 1", "--passes 2")} --clips 1000
-python -m benchmarks.reasoner.comparison --shape 2b --steps process --processes 2 --levels "" --work FOLDER --into FILE
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --passes 1 --steady 1000 --large 96
-{_GRAPHS_COMMAND}
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --plain --steady 1000 --large 32 --profile
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --passes 0
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --compare --steady 1000 --prepared 1000,16,8,4
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --clips 1000 --passes 0 --steady 0 --prepared 16,8,24,8,16
-python -m benchmarks.reasoner.comparison --shape 2b --steps start --work FOLDER --into FILE
-python -m benchmarks.stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model
-{_FP8_COMMAND}
-{_RAW_COMMAND}
-python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --compare --kernels 128
-python -m benchmarks.reasoner.gpu --work FOLDER --into KERNELS --name fp8 --compare --kernels 128 --lossy fp8
-python -m benchmarks.reasoner.full_gpu --free 24,3 --work FOLDER --into FILE
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 8b --compare --passes 1 --steady 500
-python -m benchmarks.reasoner.gpu --work FOLDER --into FILE --shape 32b --compare --passes 1 -- --load-format dummy
-```
+{commands_page.text()}
 
 """
 
@@ -239,8 +196,10 @@ def _prepared_in_processes(found: dict[str, Any]) -> str:
     about = filled(
         f"Since processes prepare the requests, measured {found['day']} on another H200, commit {found['commit']}: "
         f"passes of {session['prepared 8']['clips']:,} different clips in one process, in this order: "
-        f"{', '.join(order)} jobs prepared at once. More than {PREPARED_AT_ONCE} at once gain nothing. In the first "
-        f"pass of the process the GPU waited for clips in the first {FIRST_SECONDS} seconds.",
+        f"{', '.join(order)} jobs prepared at once. No pass with more than {PREPARED_AT_ONCE} was faster. On a machine "
+        "with 16 cores eight processes prepare requests in any case, so with 16 or 24 jobs more of them wait for the "
+        "same eight. Fewer than 8 were not tried. In the first pass of the process the GPU had nothing to do for "
+        f"{idle_seconds(session[f'prepared {order[0]}'])[0]:.1f} s of the first {FIRST_SECONDS}; why is not known.",
     )
     rows = [
         f"| jobs prepared at once | clips per second | GPU busy, with the ends | idle in the first {FIRST_SECONDS} s |",

@@ -91,8 +91,8 @@ def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[s
         f"reached {few['perSecond'] / many['perSecond']:.2f} of sixteen ({few['clips']} clips). vLLM is the same "
         "program in both, so a part of the difference is the hosts'. Without `gpuDecode`, with 16 cores and commit "
         f"{shipped['commit']}: {_of_processes(by_cpu)}. Sampled alone, with {DECODER_THREADS} threads of FFmpeg, such "
-        f"clips took {min(alone):.1f} to {max(alone):.1f} s each on the clock. With `gpuDecode` one clip alone, in one thread, took these "
-        "seconds of a core, on two hosts with an H200:",
+        f"clips took {min(alone):.1f} to {max(alone):.1f} s each on the clock. With `gpuDecode` one clip alone, in one "
+        "thread, took these seconds of a core, on two hosts with an H200:",
     )
     runs = (earlier["later"], sampling)
     rows = []

@@ -20,11 +20,17 @@ from benchmarks.reasoner.gpu_results import (
     turns,
 )
 from benchmarks.results import stored
+from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
 from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
 RATES = {"bf16": 15, "fp8": 20}  # goals, in clips per second of a steady state on an H100
 OF_PROCESSES = 600  # goal: the rate of our worker relative to that of a process for each clip
 BUSY, OF_ALL_CORES = 95, 0.9  # goals: percent of the time, and the rate with four cores relative to that with sixteen
+_OF_RAW = (
+    "- Raw vLLM has the worker's length of context, at most 256 requests at once, and no cache of processed media. "
+    "Otherwise it has vLLM's defaults, as a script has: its vision encoder is not compiled, as ours is; it captures "
+    f"all CUDA graphs; and it keeps no room free for answers that grow, where our server keeps {WATERMARK:.0%}."
+)
 _PARTS = {
     "worker": "the worker",
     "preparation": "the processes that prepare requests",
@@ -38,33 +44,39 @@ def as_it_ships(shipped: dict[str, Any], hosts: dict[str, Any], prepared: dict[s
     passes, (_, raw) = turns(shipped), rates_in_turn(shipped)
     few = hosts["before"]["bf16"]["ready 0"]
     about = filled(
-        f"Measured {shipped['day']} on {shipped['machine']}, vLLM {shipped['vllm']}, torch {shipped['torch']}, as the "
-        f"lock of the image has them: random weights in the true {shipped['shape'].upper()} shape, {few['clips']} "
-        f"different clips of four seconds at 640 x 480, for each {round(passes[0]['promptTokens']):,} tokens of prompt "
+        f"Measured {shipped['day']} on {shipped['machine']}, vLLM {shipped['vllm']}, torch {shipped['torch']}. In all "
+        "runs of this section Python's packages are those of the image's lock, except NVIDIA's libraries (CUDA, cuDNN, "
+        f"NCCL), which were the machine's. Random weights in the true {shipped['shape'].upper()} shape, {few['clips']} "
+        f"different clips of four seconds at 640 x 480, for each about {round(passes[0]['promptTokens'], -2):,.0f} "
+        "tokens of prompt "
         f"and {passes[0]['tokens']:.0f} of answer. A pass of {shipped['clips']:,} asks about the same clips several "
         f"times, with other system prompts. Two other hosts, of {hosts['day']}, have the same GPU, with as many cores. "
-        "The third has two such GPUs, which ran benchmarks at the same time. There each step of vLLM's engine was "
-        f"noted, and the commit is that of the second host before it was committed. On a fourth, of {prepared['day']}, "
-        "all clips of a pass are different.",
+        "The third has two such GPUs, which ran benchmarks at the same time. Its code was commit "
+        f"{hosts['before']['commit']} with changes that had not been committed yet, by which processes prepare the "
+        "requests, and a temporary change that noted each step of vLLM's engine. Its pass counts in the goals below "
+        f"all the same. On a fourth, of {prepared['day']}, all clips of a pass are different, and prompts have about "
+        f"{_passes_as_shipped(prepared)[0]['promptTokens'] - passes[0]['promptTokens']:.0f} tokens more.",
     )
     return f"""{about}
 
-| | clips per second, {shipped["clips"]:,} clips | GPU busy | clock, power |
-|---|---|---|---|
+| | clips per second, {shipped["clips"]:,} clips | GPU busy with the ends | GPU busy, middle 70 % | clock, power |
+|---|---|---|---|---|
 | our worker, 16-bit, commit {shipped["commit"]} | {_of_passes(passes)} |
-| in turn with it: raw vLLM, `LLM.generate`, 16-bit | {listed(raw, 2)} | | |
+| in turn with it: raw vLLM, `LLM.generate`, 16-bit | {listed(raw, 2)} | | | |
 | our worker, `fp8` and `fp8Cache` | {_of_passes(steady_passes(shipped["fp8Cache"]))} |
 | second host: our worker, 16-bit, commit {hosts["commit"]} | {_of_passes(passes_of_hosts(hosts)[:1])} |
-| second host, before: raw vLLM | {rate_of_raw(hosts):.2f} | | |
-| third host: our worker, 16-bit | {_of_passes(passes_of_hosts(hosts)[1:])} |
+| second host, before: raw vLLM | {rate_of_raw(hosts):.2f} | | | |
+| third host: our worker, 16-bit, commit {hosts["before"]["commit"]} with the changes named above | \
+{_of_passes(passes_of_hosts(hosts)[1:])} |
 | fourth host: our worker, 16-bit, commit {prepared["commit"]} | {_of_passes(_passes_as_shipped(prepared))} |
 
 - Our rates are those of the whole worker, from the queue to the callback. All clips are sent at once: the GPU waits for
   the first of them, and ends with few. `LLM.generate` gets all prompts at once, with frames that were decoded before
   its time begins. A pass of {few["clips"]} clips, which was made on the third host alone, had {few["perSecond"]:.2f} \
 a second.
-- "GPU busy", clock and power are means over the middle 70 % of each pass, from `nvidia-smi`. The limit of power is
-  700 W, the highest clock 1,980 MHz.
+- How busy the GPU is comes from `nvidia-smi`: with the ends from the sending of the clips to the last report, and in
+  the middle 70 % of that time, as are clock and power. The limit of power is 700 W, the highest clock 1,980 MHz.
+{filled(_OF_RAW, subsequent_indent="  ")}
 {filled(_of_idle_seconds(shipped), subsequent_indent="  ")}
 {filled(_of_cores(passes[-1]), subsequent_indent="  ")}
 {filled(_of_steps(stored(STEPS)), subsequent_indent="  ")}
@@ -81,9 +93,10 @@ def _passes_as_shipped(prepared: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _of_passes(passes: list[dict[str, Any]]) -> str:
     """Return the cells of passes of 1,000 clips: their rates, and what the GPU did."""
-    busy = listed((one["gpuSteady"]["busy"] for one in passes), 1)
+    busy, middle = (listed((one[part]["busy"] for one in passes), 1) for part in ("gpu", "gpuSteady"))
     clock, power = (fmean(one["gpuSteady"][of] for one in passes) for of in ("megahertz", "watts"))
-    return f"{listed((one['perSecond'] for one in passes), 2)} | {busy} % | {clock:,.0f} MHz, {power:.0f} W"
+    rates = listed((one["perSecond"] for one in passes), 2)
+    return f"{rates} | {busy} % | {middle} % | {clock:,.0f} MHz, {power:.0f} W"
 
 
 def _of_same_answers(shipped: dict[str, Any], h200: dict[str, Any]) -> str:
@@ -125,12 +138,13 @@ def _of_steps(found: dict[str, Any]) -> str:
     """Say why the GPU waited for clips from threads, and not for those from processes."""
     threads, processes, gaps = found["threads"], found["processes"], found["gapsWithThreads"]
     return (
-        f"- Where each step of vLLM's engine was noted, {threads['firstClipsPerSecond']:.0f} clips a second reached it "
-        f"from threads at the start of a pass, and {processes['firstClipsPerSecond']:.0f} from processes. From then on "
-        "clips that begin together end together, and make room for the next ones together: mostly "
-        f"{_usual_clips(threads)} with threads, {_usual_clips(processes)} with processes. "
-        "Before a step with new clips the engine's thread schedules "
-        "them, and joins their patches in memory that the GPU can read; with many of them that takes longer than the "
+        "- In a run of each kind each step of vLLM's engine was noted, by a temporary change of our server's program "
+        "that is not in the repository, so no command makes these figures. At the start of a pass "
+        f"{threads['firstClipsPerSecond']:.0f} clips a second reached it from threads, and "
+        f"{processes['firstClipsPerSecond']:.0f} from processes. From then on clips that begin together end "
+        f"together, and make room for the next ones together: mostly {_usual_clips(threads)} with threads, "
+        f"{_usual_clips(processes)} with processes. Before a step with new clips the engine's thread schedules them, "
+        "and joins their patches in memory that the GPU can read; with many of them that takes longer than the "
         f"GPU works at the step before. So it had nothing to do for {100 * gaps['all'] / gaps['span']:.1f} % of "
         f"{gaps['span']:.0f} s with threads, by a trace of PyTorch's profiler, mostly before such a step."
     )
@@ -176,7 +190,8 @@ def goals(
     prepared: dict[str, Any],
 ) -> str:
     """Return which goals are met, by two runs on H100 and those on four hosts with H200."""
-    exact, in_fp8 = ([steady_rate(run, name) for run in (h100, newest)] for name in ("bf16", "fp8Cache"))
+    on_h100 = (h100, newest)
+    exact, in_fp8 = ([steady_rate(run, name) for run in on_h100] for name in ("bf16", "fp8Cache"))
     others = [*passes_of_hosts(hosts), *_passes_as_shipped(prepared)]
     rates = sorted(one["perSecond"] for one in [*turns(shipped), *others])
     return f"""| goal | measured | |
@@ -187,26 +202,26 @@ another, with [all jobs prepared at once](#the-start-of-a-queue); no H100 since;
 | at least {RATES["fp8"]} clips per second, FP8, on an H100 | {in_fp8[0]:.2f} on one H100 and {in_fp8[1]:.2f} on \
 another, with `fp8` and `fp8Cache`; no H100 since; on an H200 {steady_rate(shipped, "fp8Cache"):.2f} | \
 {_met(max(in_fp8) >= RATES["fp8"])} |
-{_goal_of_busy_gpu(turns(shipped), others)}
+{_goal_of_busy_gpu([*turns(shipped), *others], [run["bf16"]["steady"] for run in on_h100])}
 {_goal_of_raw(shipped)}
 {_goal_of_large_clips(shipped["bf16"])}
 | start with kept caches to the first answer about a clip, at most {start_page.START_GOAL} of commit \
-{start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} | {_met(start_page.ratio() <= start_page.START_GOAL)} |
-| the same until it can be asked | {start_page.ratio_until_ready():.2f} | \
+{start_page.OLDER_COMMIT}'s | {start_page.ratio():.2f} with commit {start_page.commit()}, before processes prepared \
+requests; not measured again since | {_met(start_page.ratio() <= start_page.START_GOAL)} |
+| the same until it can be asked | {start_page.ratio_until_ready():.2f}, in the same starts | \
 {_met(start_page.ratio_until_ready() <= start_page.START_GOAL)} |
 {_goal_of_processes(stored(PROCESSES))}"""
 
 
-def _goal_of_busy_gpu(in_turn: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """Return the row of how busy the GPU is in a pass."""
-    whole, of_others = (listed((one["gpu"]["busy"] for one in passes), 1) for passes in (in_turn, others))
-    passes = [*in_turn, *others]
-    middle = listed((one["gpuSteady"]["busy"] for one in passes), 1)
-    lowest = min(one["gpu"]["busy"] for one in passes)
+def _goal_of_busy_gpu(passes: list[dict[str, Any]], on_h100: list[dict[str, Any]]) -> str:
+    """Return the row of how busy the GPU is in a pass. The whole pass decides, with its ends."""
+    busy = [one["gpu"]["busy"] for one in passes]
+    missed = sum(one < BUSY for one in busy)
     return (
-        f"| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200 | {whole} % with the ends, which decide, "
-        f"in the passes in turn with raw vLLM, {of_others} % on the other hosts; {middle} % in the middle 70 % | "
-        f"{_met(lowest >= BUSY)} |"
+        f"| GPU busy at least {BUSY} % in a steady state, 16-bit, on an H200, counted with the ends of each pass | "
+        f"{min(busy):.1f} to {max(busy):.1f} % on four H200, below {BUSY} in {missed} of {len(busy)} passes; on two "
+        f"H100, with all jobs prepared at once, {listed((one['gpu']['busy'] for one in on_h100), 1)} % | "
+        f"{_met(not missed)} |"
     )
 
 
@@ -215,10 +230,12 @@ def _goal_of_raw(shipped: dict[str, Any]) -> str:
     ours, raw = rates_in_turn(shipped)
     ratio, spread = min(ours) / max(raw), max(raw) / min(raw)
     return (
-        "| faster than raw vLLM in the same run on the same GPU, by more than its passes differ | "
+        "| faster than raw vLLM in the same run on the same GPU, by more than its passes differ | 16-bit, on an H200: "
         f"{listed(ours, 2)} in turn with {listed(raw, 2)}: the slowest of ours is {ratio:.3f} times as fast as the "
         f"fastest of raw vLLM, whose passes differ by {spread:.3f} times; by the fastest of both it is "
-        f"{max(ours) / max(raw):.3f} times. In FP8 it was not compared | {_met(ratio > spread)} |"
+        f"{max(ours) / max(raw):.3f} times. Not measured in FP8, where a [first round](#commands) did not end in the "
+        "time that was left of the machine, and on an H100, since none was available | "
+        f"16-bit on an H200: {_met(ratio > spread)}; FP8 and H100: not measured |"
     )
 
 

@@ -30,6 +30,11 @@ def text(in_fp8: float) -> str:
 {_changes(newer, older, in_fp8)}"""
 
 
+def commit() -> str:
+    """Return the newer of the two commits."""
+    return str(stored(STARTS[0])["commit"])
+
+
 def ratio() -> float:
     """Return how long a start with kept caches takes, relative to that of the older commit."""
     now, before = (fmean(_seconds(stored(path))) for path in STARTS)
