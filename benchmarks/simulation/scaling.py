@@ -35,6 +35,8 @@ from cosmos_batch.state import PipelineRow
 ROOT = Path(__file__).parents[2]
 PLOT, RESULTS = ROOT / "docs" / "scaling.svg", ROOT / "benchmarks" / "results" / "scaling.json"
 
+# Measured with vLLM 0.26.0 (`EngineSpeed`). The vLLM that ships takes 0.068 to 0.073 s in a full batch
+# (docs/benchmarks.md).
 REASONER_ON_H100 = EngineSpeed(places=272, alone=0.84, full=0.0722)
 REASONER_ON_L40S = EngineSpeed(places=272, alone=0.84 * 3.88, full=0.0722 * 3.88)
 # Its GPU does one job at a time; the second place is for what comes before and after the GPU.

@@ -28,8 +28,9 @@ class EngineSpeed:
     """The speed of one worker, for jobs of weight 1.
 
     With n jobs in flight each takes `alone + n * full` seconds, so that one alone takes `alone + full` and a full batch
-    `full` each. Fitted to the table "In flight" of docs/benchmarks.md for the reasoner: 0.91 s alone, 13.8 a second at
-    256. Another GPU takes as many times as long as the first guesses say.
+    `full` each. Fitted for the reasoner to what vLLM 0.26.0 did on an H100 on 2026-11-21: 0.91 s alone, 13.84 a second
+    with 256 in flight. These results are not kept, because that vLLM does not ship any more. Another GPU takes as many
+    times as long as the first guesses say.
     """
 
     places: int
