@@ -16,10 +16,10 @@ from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT, Generati
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
 # The GPUs on which each engine made something here, by docs/benchmarks.md and docs/generator-engines.md.
 _RUN_ON = {
-    "vllm-omni": "H100, H200",
+    "vllm-omni": "H100, H200; no `v2v`, transfer or actions",
     "cosmos-framework": "**never run**: its packages could not be fetched",
-    "diffusers": "H100, H200",
-    "phyai": "H100",
+    "diffusers": "H100, H200; no `v2v`, transfer or actions",
+    "phyai": "H100; on an H200 only restarts",
     "nim": "**never run**: its image could not be fetched",
 }
 _BY_ENDPOINT = "as its server was started"

@@ -151,8 +151,8 @@ def _super(
 # They stand in the order of their size: an upload with only a prompt runs on the first reasoner that is enabled.
 #
 # `h100_seconds` of the 2B are a little more than three H100 took with the vLLM that ships, 0.068 to 0.073 (see
-# docs/benchmarks.md, also for the others). The 8B took 2.04 to 2.08 times as long as the 2B on H200. Nano took 62.1
-# s for 832x480 and 189 frames on the vLLM-Omni that ships, with the encoding. What is an estimate says so.
+# docs/benchmarks.md, also for the others). The 8B took 2.04 to 2.08 times as long as the 2B on H200. What is an
+# estimate says so.
 #
 # `modes` are those in which NVIDIA shows each model. The table in Cosmos Framework's docs/inference.md leaves out that
 # Super continues videos; cookbooks/cosmos3/generator/audiovisual/run_with_diffusers.ipynb of NVIDIA/cosmos at 8ef19d3
@@ -271,7 +271,9 @@ PIPELINES = (
         min_memory_gib=48,
         gpus_per_worker=1,
         instance_types=("g6e.12xlarge", "g6e.24xlarge"),
-        h100_seconds=0.0066,  # 57 s for 832x480, 189 frames, 35 steps on vLLM-Omni (docs/benchmarks.md)
+        # Fitted to vLLM-Omni's times without the encoding: 7.2 and 56.7 s were measured for 320x192 and 832x480, and
+        # NVIDIA's 202 s for 1280x720 (`planning/pace.py`).
+        h100_seconds=0.0066,
         # Its parallel plan gives a worker two L40S, so that no instance type with a single GPU can be a fallback.
         fallback_instance_types=("g6e.48xlarge",),
         weights=_NANO_WEIGHTS,
