@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -49,6 +49,17 @@ def stored(path: Path) -> dict[str, Any]:
     """Return the object in a file of results that is not made of rows, such as that of a benchmark on a GPU."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def link(path: Path) -> str:
+    """Return a link to a file of results, for `docs/benchmarks.md`."""
+    return f"[{path.stem}](../benchmarks/results/{path.name})"
+
+
+def commands_table(commands: Sequence[tuple[str, str, Sequence[Path]]]) -> str:
+    """Return a table of commands, each with what it makes and the files of results that came from it."""
+    rows = [f"| `python -m {command}` | {made} | {', '.join(map(link, paths))} |" for command, made, paths in commands]
+    return "\n".join(["| command | what it makes | results |", "|---|---|---|", *rows])
 
 
 def table(results: Results) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.generator import modes_page
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER, stored
+from benchmarks.results import FOLDER, commands_table, stored
 
 AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 OURS = FOLDER / "generator-ours-nano.json"  # the engine as it is, exact and with all lossy modes
@@ -26,18 +26,27 @@ _LOSSY = {
 }
 _JOBS = "t2v:320x192,i2v:320x192,sound:320x192,t2i:832x480,t2v:832x480"
 _AS_IT_SHIPS = (
-    "python -m benchmarks.generator.modes --engine diffusers --shape nano --modes plain "
+    "benchmarks.generator.modes --engine diffusers --shape nano --modes plain "
     f"--jobs {_JOBS} --first t2v:320x192 --work FOLDER --into FILE"
 )
 _OURS = (
-    "python -m benchmarks.generator.accelerations --shape nano --steps measures --kernels "
+    "benchmarks.generator.accelerations --shape nano --steps measures --kernels "
     "--only asynchronous:320x192:832x480,all:320x192:832x480:1280x720 --work FOLDER --into FILE"
 )
 _EACH_MODE = (
-    "python -m benchmarks.generator.accelerations --shape nano --steps measures --sizes 320x192,832x480 "
+    "benchmarks.generator.accelerations --shape nano --steps measures --sizes 320x192,832x480 "
     "--only asynchronous,fp8Attention:320x192,fp8:320x192,both,fp8Everywhere:320x192,all --work FOLDER --into FILE"
 )
-_COMMAND = "python -m benchmarks.generator.accelerations --shape nano"
+_COMMANDS = (
+    (_AS_IT_SHIPS, "the jobs of vLLM-Omni's table", (AS_IT_SHIPS,)),
+    (
+        _OURS,
+        "our engine exact and with all lossy modes; whole jobs were measured without `--kernels`",
+        (OURS, WHOLE, ON_H200),
+    ),
+    (_EACH_MODE, "each lossy mode, in runs of earlier commits", (EACH_MODE, BEFORE)),
+    ("benchmarks.generator.accelerations --shape nano", "everything, also what the older optimizations gain", ()),
+)
 
 
 def text() -> str:
@@ -54,14 +63,10 @@ def text() -> str:
 {_kernels()}
 
 What the older optimizations gain was not measured with the PyTorch of the image;
-[decision 041](decisions/041-diffusers-made-fast.md) tells it for an earlier one. To measure on a machine with a GPU:
+[decision 041](decisions/041-diffusers-made-fast.md) tells it for an earlier one. To measure on a machine with a GPU,
+with the packages of the image's lock:
 
-```
-{_AS_IT_SHIPS}
-{_OURS}
-{_EACH_MODE}
-{_COMMAND}
-```
+{commands_table(_COMMANDS)}
 """
 
 
@@ -77,7 +82,8 @@ def _as_it_ships() -> str:
     )
     about = filled(
         f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
-        "lock of the image has them, with the jobs of [vLLM-Omni's table](#the-generator-on-a-gpu), in another run "
+        "lock of the image has them but for NVIDIA's libraries, with the jobs of [vLLM-Omni's "
+        "table](#the-generator-on-a-gpu), in another run "
         f"on an H200: {pairs}. Only the video of {sizes[0]} was made once before. The VAE decoded as in Diffusers.",
     )
     return f"""{about}

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks import kernels_page
 from benchmarks.paragraphs import filled, listed
-from benchmarks.results import FOLDER, stored
+from benchmarks.results import FOLDER, commands_table, stored
 
 RESULT = FOLDER / "generator-modes-nano.json"
 PHYAI = FOLDER / "generator-phyai-nano.json"
@@ -32,12 +32,54 @@ _JOBS = (
     "--jobs t2v:320x192,t2v:832x480,t2v:1280x720,t2i:320x192,t2i:832x480,i2v:320x192,sound:320x192 "
     "--first t2v:320x192,t2v:832x480"
 )
+_MODES = "benchmarks.generator.modes"
 _PHYAI_COMMAND = (
-    "python -m benchmarks.generator.modes --engine phyai --shape nano --modes plain --jobs t2v:320x192,i2v:320x192,"
+    "benchmarks.generator.modes --engine phyai --shape nano --modes plain --jobs t2v:320x192,i2v:320x192,"
     "sound:320x192,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,t2v:832x480 "
     "--first t2v:320x192 --work FOLDER --into FILE"
 )
 _ON_TWO_GPUS = "--jobs t2v:320x192,t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
+_COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
+    (
+        f"{_MODES} --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE",
+        "vLLM-Omni on one GPU; on the H100 the modes were `plain` and `seaCache`, and the jobs videos from text",
+        (RESULT, EARLIER),
+    ),
+    (
+        "benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER",
+        "where vLLM-Omni's time goes",
+        (kernels_page.GENERATOR,),
+    ),
+    (_PHYAI_COMMAND, "PhyAI on one GPU", (PHYAI,)),
+    (
+        "benchmarks.generator.restarts phyai --shape nano --work FOLDER --into FILE",
+        "PhyAI's server after cancelled and killed jobs",
+        (RESTARTS,),
+    ),
+    (
+        f"{_MODES} --engine phyai --shape nano --modes cfg2,tp2 {_ON_TWO_GPUS}",
+        "PhyAI on two GPUs",
+        (TWO_GPUS["phyai"],),
+    ),
+    (
+        f"{_MODES} --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON_TWO_GPUS}",
+        "vLLM-Omni on two GPUs, in two runs: `cfg2` on H100, the others on H200",
+        (TWO_GPUS["modes"], TWO_H200),
+    ),
+)
+_MISSING = """Not measured, because the time on the machines went to the other measurements:
+
+- an exact video of 1280x720, with any engine;
+- vLLM-Omni with FP8 and `seaCache` together, with attention in FP8, and compiled for each size (`static`); its
+  `seaCache` on an H200; its FP8, images, sound and videos from images on an H100; its cfg 2 without
+  HSDP on two H200; and its tp 2 on two H100;
+- PhyAI on an H200, but for its restarts, so neither cfg 2 nor tp 2 there;
+- the pause between two jobs of Diffusers, and so its videos an hour, though `auto` stands for it on H100 and H200;
+- continued videos, transfer and a robot's actions, with vLLM-Omni and Diffusers, on any GPU.
+
+Not measured for other reasons: NVIDIA's recipe for FP8, which keeps 16 bit in the first and last three steps, and
+NVIDIA's own weights in FP8, because these were not there; and HSDP on GPUs without NVLink, because there were none, so
+plans keep tensor parallelism there."""
 _SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
 """Kinds whose files have fewer frames than the videos, so that their own encoding counts."""
 
@@ -116,17 +158,12 @@ neither could be reached where these measurements were made ("Could not resolve 
 {HEAD}
 {rows(two_h200, "vLLM-Omni, ")}
 
-The commands with `cfg2` need two GPUs. Each command writes a file of its own; the modes of vLLM-Omni on two GPUs were
-measured in two runs:
+### Commands of the generator
 
-```
-python -m benchmarks.generator.modes --shape nano --modes plain,fp8 {_JOBS} --pauses 4 --work FOLDER --into FILE
-python -m benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER
-{_PHYAI_COMMAND}
-python -m benchmarks.generator.restarts phyai --shape nano --work FOLDER --into FILE
-python -m benchmarks.generator.modes --engine phyai --shape nano --modes cfg2,tp2 {_ON_TWO_GPUS}
-python -m benchmarks.generator.modes --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON_TWO_GPUS}
-```
+The packages of each image's lock were copied to the machine, beside the repository, and the commands ran there. Those
+with `cfg2` need two GPUs.
+
+{commands_table(_COMMANDS)}
 
 """
 
@@ -157,8 +194,9 @@ def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any])
 
 def _about(results: dict[str, Any]) -> str:
     return filled(
-        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
-        "lock of the image has them: random weights in Cosmos3-Nano's true shape, "
+        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}. In all "
+        "runs of the generator Python's packages are those of the image's lock, except NVIDIA's libraries (CUDA, "
+        "cuDNN, NCCL), which were the machine's. Random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
         "our engine.",
     )
@@ -168,8 +206,7 @@ def _phyai(results: dict[str, Any]) -> str:
     return filled(
         f"PhyAI, at the commit of its image ({results['engine']}), made a job of each kind that our table of engines "
         f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while up to three "
-        "of the host's other GPUs ran benchmarks. Packages were those of the lock, but for NVIDIA's libraries of CUDA, "
-        "of which the machine has its own versions. Weights, frames, steps and prompts were those of the table above; "
+        "of the host's other GPUs ran benchmarks. Weights, frames, steps and prompts were those of the table above; "
         "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
         "compiled kernels for more than a minute. Each other job is the first of its kind or size.",
     )
@@ -274,20 +311,16 @@ def _goals(results: dict[str, Any]) -> str:
 
 def _an_hour(results: dict[str, Any]) -> str:
     """Say how many videos a resident worker with a queue makes in an hour, at least, and what was not measured."""
-    missing = (
-        "Not measured: an exact video of 1280x720; NVIDIA's recipe for FP8, which keeps 16 bit in the first and last "
-        "three steps; HSDP on GPUs without NVLink, so plans keep tensor parallelism there; and NVIDIA's own weights in "
-        "FP8."
-    )
     pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
     jobs = {size: job for size in EXACT if (job := _job(results, "plain", size))}
     if not (pauses and jobs):
-        return filled(missing)
+        return _MISSING
     counts = " or ".join(f"{int(3600 / (job[0] + max(pauses)))} of {size}" for size, job in jobs.items())
-    return filled(
+    an_hour = filled(
         "By the seconds of generation and the longest pause a resident worker with a queue makes at least "
-        f"{counts} an hour; the pause and the end of a generation overlap, so it may be more. {missing}"
+        f"{counts} an hour; the pause and the end of a generation overlap, so it may be more.",
     )
+    return f"{an_hour}\n\n{_MISSING}"
 
 
 def goal_row(name: str, seconds: float | None, goal: float) -> str:

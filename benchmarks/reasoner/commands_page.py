@@ -21,6 +21,7 @@ from benchmarks.reasoner.gpu_results import (
     STEPS,
     TWO_GPUS,
 )
+from benchmarks.results import commands_table, link
 
 _GPU = "gpu --work FOLDER --into FILE"
 _COMPARISON = "comparison --shape 2b --work FOLDER --into FILE"
@@ -120,21 +121,14 @@ def text() -> str:
         "those of the last three rows ran with `CUDA_HOME=/none`, so that vLLM did not find CUDA's compiler. The "
         "starts of the older commit ran beside those of the newer one, by its own benchmark, whose question without a "
         "clip had been replaced by that of the newer one. The profile of a start was sampled with `py-spy record "
-        f"--subprocesses --nonblocking --rate 50 --format raw`. No command makes {_link(STEPS)}: it came from a "
+        f"--subprocesses --nonblocking --rate 50 --format raw`. No command makes {link(STEPS)}: it came from a "
         "temporary change of our server's program, which is not in the repository.",
     )
-    rows = [
-        f"| `python -m {_program(command)}` | {made} | {', '.join(map(_link, results))} |"
-        for command, made, results in _COMMANDS
-    ]
-    return "\n".join([missing, "", about, "", "| command | what it makes | results |", "|---|---|---|", *rows])
+    commands = [(_program(command), made, results) for command, made, results in _COMMANDS]
+    return "\n".join([missing, "", about, "", commands_table(commands)])
 
 
 def _program(command: str) -> str:
     """Return a command with the full name of its module."""
     package = "benchmarks" if command.startswith("stack_samples") else "benchmarks.reasoner"
     return f"{package}.{command}"
-
-
-def _link(result: Path) -> str:
-    return f"[{result.stem}](../benchmarks/results/{result.name})"
