@@ -98,6 +98,7 @@ def _limits(engine: GeneratorAbilities) -> str:
         f"`fps` of at most {engine.fps_limit:g}" if engine.fps_limit < math.inf else "",
         f"`steps` of at most {engine.steps_limit}" if engine.steps_limit else "",
         f"at least {engine.fewest_frames} frames without actions" if engine.fewest_frames else "",
+        "" if engine.long_transfers else "no transfer longer than other videos of its size",
         f"only sizes of NVIDIA's table with {_names(engine.table_sizes)}" if engine.table_sizes else "",
         f"no sizes but those of {_names(engine.tiers)}" if len(engine.tiers) < len(SIZES) else "",
         "only whole frame rates" if engine.whole_fps else "",

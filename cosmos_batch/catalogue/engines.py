@@ -6,7 +6,7 @@ words of a description, names that engine where it stands.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cosmos_batch.catalogue.generation import DOMAINS, MODES, VIDEO_RESOLUTIONS, LossyMode
 from cosmos_batch.catalogue.generator_abilities import (
@@ -33,6 +33,23 @@ ENDPOINT = "endpoint"
 EndpointApi = Literal["openai", "nim"]
 """The interface of such a server: OpenAI's protocol with vLLM-Omni's additions, or `POST /v1/infer` of the NIMs of
 Cosmos 3's generator."""
+
+
+class EndpointDefaults(NamedTuple):
+    """The settings of a server of a user's, if the configuration does not have them."""
+
+    requests_at_once: int
+    """Requests that a worker sends at once."""
+
+    answer_seconds: int
+    """The longest time in which it must answer a request."""
+
+
+# A NIM works on a request for at most 1,800 seconds, those included in which the request waits for others.
+ENDPOINT_DEFAULTS: dict[EndpointApi, EndpointDefaults] = {
+    "openai": EndpointDefaults(32, 900),
+    "nim": EndpointDefaults(1, 2000),
+}
 
 NO_DIALECT = "cosmos_batch.engines.serving.dialect:ServerDialect"
 
@@ -213,7 +230,7 @@ _ROWS = (
             memory_peaks=_PEAKS_OF_PHYAI,
         ),
     ),
-    # By NVIDIA's documentation of release 2.1.0 (cookbooks/cosmos3/nim in NVIDIA/cosmos).
+    # By NVIDIA's documentation of releases 2.0 and 2.1 (cookbooks/cosmos3/nim in NVIDIA/cosmos).
     RegisteredEngine(
         name="nim",
         title="NIM",
@@ -231,7 +248,7 @@ _ROWS = (
             fewest_frames=25,
             table_sizes=tuple(name for name in MODES if name not in ACTIONS),
             tiers=VIDEO_RESOLUTIONS,
-            weights=False,
+            long_transfers=False,
             unknown_domains=tuple(name for name in DOMAINS if name not in _DOMAINS_OF_NIM),
             distilled=True,
         ),

@@ -48,6 +48,8 @@ class GeneratorAbilities:
         The most denoising steps; None if it has no limit of its own.
     fewest_frames
         The fewest frames of a video without actions.
+    long_transfers
+        Whether a transfer may have more frames than other videos of its size can have.
     table_sizes
         Modes in which it can generate only the sizes of NVIDIA's table.
     tiers
@@ -97,6 +99,7 @@ class GeneratorAbilities:
     fps_limit: float = math.inf
     steps_limit: int | None = None
     fewest_frames: int = 0
+    long_transfers: bool = True
     table_sizes: tuple[Mode, ...] = ()
     tiers: tuple[Resolution, ...] = tuple(SIZES)
     whole_fps: bool = False

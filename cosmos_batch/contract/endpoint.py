@@ -5,13 +5,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from cosmos_batch.catalogue.engines import EndpointApi
+from cosmos_batch.catalogue.engines import ENDPOINT_DEFAULTS, EndpointApi
 from cosmos_batch.contract.base import Model
 from cosmos_batch.contract.storage import KMS_KEY_ARN
 
 WHOLE_ARN = r"^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$"
 _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
-_REQUESTS_AT_ONCE: dict[EndpointApi, int] = {"openai": 32, "nim": 1}
 
 
 class Endpoint(Model):
@@ -55,14 +54,23 @@ class Endpoint(Model):
         description="Requests of one worker at once: by default 32, and 1 with api 'nim', because those that wait in "
         "a NIM for one another use up the time in which it must answer",
     )
-    timeout_seconds: int = Field(
-        default=900, ge=1, le=36_000, description="Longest time in which the server must answer a request"
+    timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=36_000,
+        description="Longest time in which the server must answer a request: by default 900, and 2000 with api 'nim', "
+        "which is longer than a NIM's own limit of 1800",
     )
 
     @property
     def requests_at_once(self) -> int:
         """Return how many requests a worker sends at once."""
-        return self.concurrency or _REQUESTS_AT_ONCE[self.api]
+        return self.concurrency or ENDPOINT_DEFAULTS[self.api].requests_at_once
+
+    @property
+    def answer_seconds(self) -> int:
+        """Return the longest time in which the server must answer a request."""
+        return self.timeout_seconds or ENDPOINT_DEFAULTS[self.api].answer_seconds
 
     @field_validator("url")
     @classmethod

@@ -100,8 +100,8 @@ def refuse_other_steps(generation: Generation, fixed_steps: int | None, model: s
     raise Failure(
         "ModelUnavailable",
         f"{model} is {kinds[0]}, and the job was planned for a model that is {kinds[1]}.",
-        "In config.json, give a model a name that ends in its steps, such as -4Step, if and only if it is distilled to "
-        "them: the plan follows from the name.",
+        "In config.json, give a model, or endpoint.model, a name that ends in its steps, such as -4Step, if and only "
+        "if it is distilled to them: the plan follows from the name.",
     )
 
 

@@ -1,8 +1,9 @@
-"""A stand-in for a NIM of Cosmos 3's generator, as strict as NVIDIA's documentation of release 2.1.0 says that it is.
+"""A stand-in for a NIM of Cosmos 3's generator, as strict as NVIDIA's documentation says that it is.
 
 It answers with noise of the requested size and length, as JPEG or as VP9 in MP4. Words in a prompt change its behavior:
 
-- `refuse`: 422. `guardrail`, `policy`, `unsafe`: 422 as of a guardrail. `quote`: 422 with the request's headers.
+- `refuse`: 422. `guardrail`, `policy`, `unsafe`: 422 as of a guardrail; of `kind` the error's type alone tells it.
+- `quote`: 422 with the request's headers. `echo`: 422 with the prompt.
 - `fail`: 500. `memory`: 500 with an out-of-memory message.
 - `empty`: a response without a file. `broken`: a file that is no image or video. `ragged`: actions of unequal length.
 - `stuck`: no answer until the client closes the connection.
@@ -66,6 +67,7 @@ class _ActionParams(_Strict):
 
 class _Control(_Strict):
     video: str = Field(min_length=1, max_length=_VIDEO_CHARACTERS)
+    control_weight: float | None = Field(default=None, ge=0)
 
 
 class _Transfer(_Strict):
@@ -166,6 +168,8 @@ class NimServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         self.variant = variant
         self.metadata: Any = None
+        self.metadata_before_ready: Ready | None = None
+        self.as_data_urls = False
         self.ready: list[Ready] = [READY]
         self.key: str | None = None
         self.faults: list[Any] = []
@@ -175,6 +179,8 @@ class NimServer(ThreadingHTTPServer):
         self.received, self.closed = threading.Event(), threading.Event()
 
     def describe(self) -> Ready:
+        if self.metadata_before_ready is not None and len(self.ready) > 1:
+            return self.metadata_before_ready
         if self.metadata is not None:
             answer: Ready = self.metadata
             return answer
@@ -226,18 +232,26 @@ class _Handler(BaseHTTPRequestHandler):
             "guardrail": (422, "The request was rejected by Guardrails."),
             "policy": (422, "The prompt violates our content policy."),
             "unsafe": (422, "Unsafe content was found in the output."),
+            "kind": (422, "Rejected."),
             "quote": (422, f"Unexpected headers: {self.headers['Authorization']}"),
+            "echo": (422, f"The prompt {prompt!r} has no subject."),
             "fail": (500, "Backend inference failed."),
             "memory": (500, "CUDA out of memory. Tried to allocate 20.00 GiB."),
         }
         for word, (status, message) in messages.items():
-            if word in prompt:
-                self._fail(status, message)
+            if prompt.startswith(word):
+                self._fail(status, message, "GuardrailBlockedError" if word == "kind" else "Error")
                 return
         if "stuck" in prompt:
             self._wait_for_the_end()
         else:
-            self._send(200, _response(request, sent))
+            answer = _response(request, sent)
+            if self.server.as_data_urls:
+                answer = {
+                    name: f"data:media;base64,{value}" if name.startswith("b64") else value
+                    for name, value in answer.items()
+                }
+            self._send(200, answer)
 
     def _wait_for_the_end(self) -> None:
         self.server.received.set()
@@ -252,8 +266,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._fail(401, f"Unauthorized: {self.headers['Authorization']}")
         return False
 
-    def _fail(self, status: int, message: str) -> None:
-        self._send(status, {"error": {"message": message, "type": "Error", "code": status}})
+    def _fail(self, status: int, message: str, kind: str = "Error") -> None:
+        self._send(status, {"error": {"message": message, "type": kind, "code": status}})
 
     def _send(self, status: int, body: Any) -> None:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()

@@ -18,7 +18,7 @@ from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
-from cosmos_batch.engines.data_urls import data_url
+from cosmos_batch.engines.data_urls import SENT_AS_H264, data_url
 from cosmos_batch.engines.job_files import input_paths
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.chat_request import ChatRequest, CheckpointInfo, prepare_request
@@ -39,11 +39,6 @@ _NOT_IN_OPENAI = ("top_k", "repetition_penalty")  # vLLM and NIM have these
 SERVER_SAMPLES_FRAMES = (
     "The server takes no settings of a request for its media: of the frames that were sent, the model saw those that "
     "the server's own rate takes."
-)
-
-SENT_AS_H264 = (
-    "The frames of a video were sent to the server as H.264 of high quality, which loses fine detail, above all of "
-    "colors."
 )
 
 

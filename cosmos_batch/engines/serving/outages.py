@@ -75,15 +75,21 @@ def not_served(
             retry_after(response),
         )
     if status not in OUTAGES:
-        return ServerUnavailable(
-            broken,
-            f"{url} is not ready (HTTP {status}): {message}",
-            "Check the server's log: it may still be starting.",
-        )
+        return not_ready(url, response, message)
     return ServerUnavailable(
         "away" if status in AWAY else broken,
         f"{url} cannot be reached through its proxy (HTTP {status}): {message}",
         "Check the server behind it, and how long the proxy waits for an answer.",
+    )
+
+
+def not_ready(url: str, response: httpx2.Response, message: str) -> ServerUnavailable:
+    """Return the failure for a server that says of itself that it cannot serve now."""
+    return ServerUnavailable(
+        "away",
+        f"{url} is not ready (HTTP {response.status_code}): {message}",
+        "Check the server's log: it may still be starting.",
+        retry_after(response),
     )
 
 
@@ -92,7 +98,7 @@ def too_slow(url: str, seconds: int, kind: OutageKind) -> ServerUnavailable:
     return ServerUnavailable(
         kind,
         f"{url} gave no answer within {seconds} s.",
-        "Lower maxTokens or endpoint.concurrency, or raise endpoint.timeoutSeconds.",
+        "Ask for less (maxTokens, numFrames), lower endpoint.concurrency, or raise endpoint.timeoutSeconds.",
     )
 
 

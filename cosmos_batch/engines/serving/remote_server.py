@@ -59,7 +59,7 @@ class RemoteServer:
         self.dialect = dialect
         self._key = _plain(api_key())
         self._client = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(endpoint.timeout_seconds, connect=_CONNECT_SECONDS, pool=None),
+            timeout=httpx2.Timeout(endpoint.answer_seconds, connect=_CONNECT_SECONDS, pool=None),
             limits=httpx2.Limits(max_connections=endpoint.requests_at_once, keepalive_expiry=_KEEPALIVE_SECONDS),
         )
         self._loop: asyncio.AbstractEventLoop | None = None  # the one that opened the connections
@@ -86,7 +86,7 @@ class RemoteServer:
     def get_at_start(self, path: str) -> httpx2.Response:
         """Return the response to a GET; blocks, also while the server starts: it is asked again for some minutes.
 
-        Raises Failure where it cannot be reached. The response of a server that does not get ready has an error status.
+        Raises ServerUnavailable where it cannot be reached or does not get ready, and Failure where no waiting helps.
         """
         with httpx2.Client(timeout=_CONNECT_SECONDS) as client:
             for attempt in range(TRIES):
@@ -98,8 +98,10 @@ class RemoteServer:
                         raise failure from error
                     wait = wait_before_retry(attempt)
                 else:
-                    if not outages.is_outage(response) or attempt == TRIES - 1:
+                    if not outages.is_outage(response):
                         return response
+                    if attempt == TRIES - 1:
+                        raise outages.not_ready(self._endpoint.url, response, self.message_of(response))
                     wait = wait_before_retry(attempt, outages.retry_after(response))
                 time.sleep(wait)
         raise AssertionError("the last try returns or raises")
@@ -197,7 +199,7 @@ class RemoteServer:
             # If no request at the same time got an answer either, the server hangs and this request is not the cause.
             hangs = (had_others or self._begun > number) and self._answered_at < began
             kind: OutageKind = "hung" if hangs else "interrupted"
-            raise outages.too_slow(url, self._endpoint.timeout_seconds, kind) from error
+            raise outages.too_slow(url, self._endpoint.answer_seconds, kind) from error
         except httpx2.TransportError as error:
             self._was_unreachable = True
             raise outages.unreachable(url, error, "interrupted") from error

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cosmos_batch.catalogue.distillation import DISTILLED_MODES, fixed_steps_of, lacks_number_of_steps
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES, names_for
-from cosmos_batch.catalogue.generation import MODES, SIZES, Mode, Resolution, Size
+from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, VIDEO_RESOLUTIONS, Mode, Resolution, Size
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -61,11 +61,15 @@ def engines_for(generation: Generation) -> list[str]:
 
 def first_obstacle(engine: GeneratorAbilities, generation: Generation) -> Obstacle | None:
     """Return the first reason why an engine cannot do this; None if it can."""
-    kinds = (
-        *(_mode_obstacles, _rate_obstacles, _length_obstacles),
-        *(_size_obstacles, _transfer_obstacles, _action_obstacles),
-    )
-    for obstacles in kinds:
+    for obstacles in (
+        _mode_obstacles,
+        _rate_obstacles,
+        _length_obstacles,
+        _size_obstacles,
+        _transfer_length_obstacles,
+        _transfer_obstacles,
+        _action_obstacles,
+    ):
         if obstacle := next(obstacles(engine, generation), None):
             return obstacle
     return None
@@ -113,6 +117,18 @@ def _length_obstacles(engine: GeneratorAbilities, generation: Generation) -> Ite
     frames, fewest = generation.num_frames, engine.fewest_frames
     if generation.is_video and generation.action is None and frames is not None and frames < fewest:
         yield Obstacle(f"makes videos of at least {fewest} frames, not {frames}", f"set numFrames to {fewest} or more")
+
+
+def _transfer_length_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:
+    frames, size = generation.num_frames, generation.size
+    if engine.long_transfers or generation.transfer is None or frames is None or size is None:
+        return
+    tier = next((tier for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values()), None)
+    if tier is not None and frames > FRAME_LIMIT[tier]:
+        limit = FRAME_LIMIT[tier]
+        yield Obstacle(
+            f"makes no more than {limit} frames of {size}, not {frames}", f"set numFrames to {limit} or less"
+        )
 
 
 def _size_obstacles(engine: GeneratorAbilities, generation: Generation) -> Iterator[Obstacle]:

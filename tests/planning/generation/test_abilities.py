@@ -60,8 +60,6 @@ def test_each_mode_names_the_engines_that_can_do_it(mode: Mode) -> None:
         ("nim", {"num_frames": 21}, None, "at least 25 frames, not 21", GUARDED),
         ("nim", {"size": "640x480"}, None, "sizes of NVIDIA's table, not 640x480", NOT_FRAMEWORK),
         ("nim", {"mode": "t2i", "resolution": "768p"}, None, "has no size of 1024x1024", GUARDED),
-        ("nim", {**EDGE, "depth": {"path": "d.mp4", "weight": 2.0}, "guardrails": False}, None, "the same weight",
-         GUARDED[:2]),
         ("nim", {"mode": "policy", "domain_name": "pusht"}, "image", "does not have the domain pusht", GUARDED),
     ],
 )  # fmt: skip
@@ -109,6 +107,15 @@ def test_a_rate_of_control_videos_above_a_limit_is_refused_when_it_is_known() ->
         refuse_unable_engine("nim", fast)
     assert "or set fps to 60 or less." in raised.value.error.remedy
     refuse_unable_engine("nim", fast.model_copy(update={"fps": 60.0}))
+
+
+def test_a_transfer_of_more_frames_than_a_nim_makes_of_its_size_is_refused() -> None:
+    long = settled(EDGE).model_copy(update={"width": 1280, "height": 720, "num_frames": 201, "fps": 30.0})
+    with pytest.raises(Failure, match="makes no more than 197 frames of 1280x720, not 201") as raised:
+        refuse_unable_engine("nim", long)
+    assert "or set numFrames to 197 or less." in raised.value.error.remedy
+    refuse_unable_engine("nim", long.model_copy(update={"num_frames": 197}))
+    refuse_unable_engine("vllm-omni", long)
 
 
 def test_a_nim_makes_all_sizes_of_its_tiers_in_all_modes_and_short_videos_with_actions() -> None:

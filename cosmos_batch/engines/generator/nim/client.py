@@ -17,8 +17,8 @@ from cosmos_batch.engines.serving.server import ServerFault
 from cosmos_batch.engines.torch_errors import mentions_out_of_memory
 
 _REFUSED = 422
-# NVIDIA does not fix the wording of an error.
-_BY_GUARDRAILS = re.compile(r"guardrail|content[ _-]polic|unsafe content", re.IGNORECASE)
+# NVIDIA documents neither the type nor the words of such an error.
+_BY_GUARDRAILS = re.compile(r"guardrail|content[ _-]?polic|unsafe[ _-]?content", re.IGNORECASE)
 _LESS_MEMORY = "Give the server GPUs with more memory, or ask for a lower resolution or numFrames."
 
 
@@ -44,14 +44,14 @@ async def infer(server: RemoteServer, journal: Journal, body: dict[str, Any], *,
     """
     response = await server.send(journal, "POST", "infer", json=body)
     if not response.is_success:
-        raise _failure(server, response)
+        raise _failure(server, response, body)
     return _output(response, is_video)
 
 
-def _failure(server: RemoteServer, response: httpx2.Response) -> Failure:
-    """Return the failure for an error response."""
+def _failure(server: RemoteServer, response: httpx2.Response, body: dict[str, Any]) -> Failure:
+    """Return the failure for an error response to a request."""
     message = server.message_of(response)
-    if response.status_code == _REFUSED and _BY_GUARDRAILS.search(message):
+    if response.status_code == _REFUSED and _is_by_guardrails(response, message, body):
         return blocked("promptOrOutput")
     if response.status_code == _REFUSED:
         return Failure(
@@ -65,11 +65,24 @@ def _failure(server: RemoteServer, response: httpx2.Response) -> Failure:
     return server.refusal(response)
 
 
+def _is_by_guardrails(response: httpx2.Response, message: str, body: dict[str, Any]) -> bool:
+    """Return whether the error's type or its message speaks of guardrails. A message may quote the request's prompts,
+    which may speak of guardrails of a road."""
+    for quoted in (body.get("prompt"), body.get("negative_prompt")):
+        message = message.replace(quoted, "") if quoted else message
+    try:
+        kind = str(response.json()["error"]["type"])
+    except (ValueError, LookupError, TypeError):
+        kind = ""
+    return _BY_GUARDRAILS.search(f"{kind} {message}") is not None
+
+
 def _output(response: httpx2.Response, is_video: bool) -> ServerOutput:
     wanted = "video" if is_video else "image"
     try:
         answer = InferResponse.model_validate_json(response.content)
-        content = base64.b64decode((answer.b64_video if is_video else answer.b64_image) or "", validate=True)
+        encoded = (answer.b64_video if is_video else answer.b64_image) or ""
+        content = base64.b64decode(encoded.rpartition(",")[2], validate=True)  # NVIDIA's clients take data URLs too
         actions = None if answer.action is None else np.asarray(answer.action.data, np.float64)
     except ValueError as error:  # no such JSON, no base64, or rows of different lengths
         raise _unusable(wanted) from error
@@ -82,6 +95,6 @@ def _unusable(wanted: str) -> Failure:
     return Failure(
         "EngineFailed",
         f"The server's response holds no {wanted}, or one that cannot be read.",
-        "Check that it is a NIM of Cosmos 3's generator, of release 2.1.0; try again.",
+        "Check that it is a NIM of Cosmos 3's generator, of release 2.0 or later; try again.",
         retryable=True,
     )

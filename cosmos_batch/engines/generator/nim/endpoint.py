@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx2
 from pydantic import BaseModel, ValidationError
 
 from cosmos_batch.catalogue.distillation import fixed_steps_of
@@ -18,18 +19,16 @@ from cosmos_batch.contract.generation.guardrails import NOT_VERIFIED, Checks
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.checkpoints import refuse_other_steps
-from cosmos_batch.engines.errors import ServerUnavailable
 from cosmos_batch.engines.generator.nim.job import NimJob
 from cosmos_batch.engines.job_files import generation_files
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.serving import outages
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 _UNKNOWN = 404
 _READY = "health/ready"
-_ACTIONS_ALONE = "nano-droid"
+_ACTIONS_ALONE = "-droid"  # the end of the names of policies whose answers have no video
 
 
 class NimMetadata(BaseModel):
@@ -79,23 +78,17 @@ class NimEndpointEngine(EndpointEngineBase):
     def _models_of(self, server: RemoteServer) -> dict[str, Any]:
         """Return the variant that the NIM was started with, its only model, once it is ready; blocks. Raises
         Failure."""
-        variant = self._variant_of(server)
+        # While the container starts, only this path is documented to say so.
         ready = server.get_at_start(_READY)
-        if outages.is_outage(ready):
-            raise ServerUnavailable(
-                "away",
-                f"{self._endpoint.url} is not ready (HTTP {ready.status_code}).",
-                "Wait until the container has started: it fetches its model first. Its log says how far it is.",
-            )
-        if not ready.is_success:
-            raise server.refusal(ready)
-        return {variant: None}
+        described = server.get_at_start("metadata")
+        for response in (ready, described):
+            if not response.is_success and response.status_code != _UNKNOWN:
+                raise server.refusal(response)
+        return {self._variant_in(described): None}
 
-    def _variant_of(self, server: RemoteServer) -> str:
+    def _variant_in(self, response: httpx2.Response) -> str:
+        """Return the variant that metadata name. Raises Failure (ModelUnavailable) where they name none of use."""
         url = self._endpoint.url
-        response = server.get_at_start("metadata")
-        if not response.is_success and response.status_code != _UNKNOWN:
-            raise server.refusal(response)
         try:
             metadata = NimMetadata.model_validate_json(response.content)
         except ValidationError as error:
@@ -105,16 +98,22 @@ class NimEndpointEngine(EndpointEngineBase):
                 "Check endpoint.url, its path /v1 included. If it is a server of vLLM-Omni, set endpoint.api to "
                 "'openai'.",
             ) from error
-        if metadata.model_type == "reasoner" or metadata.model_variant is None:
+        if metadata.model_type == "reasoner":
             raise Failure(
                 "ModelUnavailable",
-                f"{url} is a NIM of a {metadata.model_type}, and reports no variant of the generator.",
+                f"{url} is a NIM of a reasoner.",
                 "Start the container with NIM_MODEL_TYPE=generator, or name the address of one that was.",
             )
-        if metadata.model_variant == _ACTIONS_ALONE:
+        if metadata.model_variant is None:
             raise Failure(
                 "ModelUnavailable",
-                f"{url} serves {_ACTIONS_ALONE}, which answers with actions alone and makes no video.",
+                f"{url} is a NIM of a generator, and {url}/metadata does not say of which variant.",
+                "Start the container with NIM_MODEL_VARIANT, such as nano, in release 2.0 or later.",
+            )
+        if metadata.model_variant.endswith(_ACTIONS_ALONE):
+            raise Failure(
+                "ModelUnavailable",
+                f"{url} serves {metadata.model_variant}, which answers with actions alone and makes no video.",
                 "Start the container with another NIM_MODEL_VARIANT, such as nano.",
             )
         return metadata.model_variant

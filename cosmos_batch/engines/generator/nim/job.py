@@ -5,17 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.generation.generation import Generation
+from cosmos_batch.engines.data_urls import SENT_AS_H264
 from cosmos_batch.engines.generator.inputs import PreparedGeneration
 from cosmos_batch.engines.generator.nim.client import infer
 from cosmos_batch.engines.generator.nim.requests import infer_body
 from cosmos_batch.engines.generator.served_job import ServedJob, ServerOutput
 from cosmos_batch.engines.job_files import GenerationFiles
-from cosmos_batch.engines.reasoner.endpoint import SENT_AS_H264
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 
 PROMPTS_AS_WRITTEN = (
-    "The prompts were sent as they are written: the server adds its own system prompt, and what it says of size and "
-    "duration by rules of its own."
+    "The prompts were sent as they are written: the server may add texts of its own, and rewrites the prompt if it was "
+    "started with prompt upsampling. It does not report either."
+)
+UNKNOWN_PRECISION = (
+    "The server chooses its precision, FP8 where it can, and may skip parts of steps (SeaCache). It does not report "
+    "either."
 )
 UNCONFIRMED_SAMPLING = (
     "Steps, guidance scale and flow shift are those of the request. The server does not report the ones that it used."
@@ -66,6 +70,7 @@ def _notes(generation: Generation, guarded: bool) -> list[str]:
         UNCONFIRMED_SAMPLING: not generation.distilled,
         NO_GUIDANCE_INTERVAL: generation.guided and generation.guidance_interval is not None,
         PROMPTS_AS_WRITTEN: True,
+        UNKNOWN_PRECISION: True,
         NO_VIEW_POINT: generation.action is not None,
         NO_SEQUENCE_LENGTH: generation.max_sequence_length is not None,
         SENT_AS_H264: generation.mode in ("v2v", "transfer", "inverse_dynamics"),

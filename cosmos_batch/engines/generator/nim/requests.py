@@ -111,9 +111,14 @@ def _action(prepared: PreparedGeneration) -> dict[str, Any]:
 def _transfer(prepared: PreparedGeneration, folder: Path, check: Callable[[], None]) -> dict[str, Any]:
     generation = prepared.generation
     assert generation.transfer is not None and generation.num_frames is not None
+    weights = {hint: control.weight for hint, control in generation.transfer.controls.items()}
+    are_weighted = len(set(weights.values())) > 1
     return {
         **{
-            hint: {"video": _video(prepared, frames, f"controls.{hint}", folder / f"{hint}.mp4", check)}
+            hint: {
+                "video": _video(prepared, frames, f"controls.{hint}", folder / f"{hint}.mp4", check),
+                **({"control_weight": weights[hint]} if are_weighted else {}),  # since release 2.1
+            }
             for hint, frames in prepared.controls.items()
         },
         "control_guidance": generation.transfer.control_guidance,

@@ -9,9 +9,9 @@ import pytest
 
 from cosmos_batch.catalogue.generation import SIZES, VIDEO_RESOLUTIONS
 from cosmos_batch.contract.generation.guardrails import NOT_VERIFIED, Checks
+from cosmos_batch.engines.data_urls import SENT_AS_H264
 from cosmos_batch.engines.generator.nim import job as nim_job
 from cosmos_batch.engines.generator.nim import requests as nim_requests
-from cosmos_batch.engines.reasoner.endpoint import SENT_AS_H264
 from cosmos_batch.media import ImageInfo, probe
 from tests.engines.generator.nim.conftest import IMAGE, VIDEO, Make
 from tests.support.generator_jobs import PROMPT, check, refused
@@ -109,6 +109,13 @@ def test_several_controls_are_sent_in_one_request(make: Make, server: NimServer,
     (media,) = server.media
     assert list(media) == ["edge", "blur", "depth"] and {one.kind for one in media.values()} == {"h264"}
     assert {one.frames for one in media.values()} == {25}
+    assert not any("control_weight" in sent["transfer"][name] for name in controls), "releases before 2.1.0 refuse it"
+
+
+def test_weights_of_controls_are_sent_where_they_differ(make: Make, server: NimServer, clip: Path) -> None:
+    make({**TRANSFER, "controls": {"edge": {"weight": 0.5}, "blur": {}}, "guardrails": False}, clip)
+    transfer = server.requests[0]["transfer"]
+    assert {name: transfer[name]["control_weight"] for name in ("edge", "blur")} == {"edge": 0.5, "blur": 1.0}
 
 
 def test_actions_are_sent_with_an_image_and_a_video_is_made_of_them(
@@ -205,10 +212,6 @@ def test_a_video_beyond_the_servers_limit_is_refused_before_anything_is_sent(
     assert "fewer frames" in error.remedy
 
 
-def test_the_limit_of_a_video_is_nvidias() -> None:
-    assert nim_requests.VIDEO_CHARACTERS == 100_000_000
-
-
 @pytest.mark.parametrize(
     ("parameters", "notes"),
     [
@@ -225,8 +228,8 @@ def test_notes_tell_what_the_server_does_otherwise(
     make: Make, clip: Path, parameters: dict[str, Any], notes: set[str]
 ) -> None:
     medium = None if parameters["mode"] in ("t2v", "t2i") else clip
-    expected = {nim_job.UNCONFIRMED_SAMPLING, nim_job.PROMPTS_AS_WRITTEN, *notes}
-    assert set(make(parameters, medium).notes) == expected
+    always = {nim_job.UNCONFIRMED_SAMPLING, nim_job.PROMPTS_AS_WRITTEN, nim_job.UNKNOWN_PRECISION}
+    assert set(make(parameters, medium).notes) == always | notes
 
 
 def test_guardrails_of_the_server_are_not_verified_and_stay_on(make: Make) -> None:

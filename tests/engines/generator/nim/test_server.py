@@ -38,6 +38,18 @@ def test_a_worker_sends_one_request_at_a_time_unless_it_is_told_otherwise(load: 
     assert Endpoint(url="http://10.0.1.7:8000/v1").requests_at_once == 32
 
 
+def test_a_nim_is_waited_for_longer_than_it_works_on_a_request() -> None:
+    nim = {"url": "http://10.0.1.7:8000/v1", "api": "nim"}
+    assert Endpoint.model_validate(nim).answer_seconds == 2000
+    assert Endpoint.model_validate({**nim, "timeoutSeconds": 60}).answer_seconds == 60
+    assert Endpoint(url="http://10.0.1.7:8000/v1").answer_seconds == 900
+
+
+def test_an_answer_may_be_a_data_url(make: Make, server: NimServer) -> None:
+    server.as_data_urls = True
+    assert make(IMAGE).files and make(VIDEO).files
+
+
 def test_the_configured_model_must_be_the_variant(load: Load, server: NimServer) -> None:
     assert load(model="nano").remote_model == "nano"
     error = refused(load, model="super")
@@ -57,9 +69,23 @@ def test_a_server_that_does_not_get_ready_is_unavailable_and_asked_for_later(loa
     with pytest.raises(ServerUnavailable, match="is not ready") as raised:
         load()
     assert raised.value.kind == "away" and raised.value.error.retryable
-    server.metadata = STARTING
-    with pytest.raises(ServerUnavailable):
+    assert server.probes.count("/v1/metadata") == 0, "what it says while the container starts is not documented"
+
+
+@pytest.mark.parametrize("metadata", [STARTING, FAILING])
+def test_metadata_of_a_server_that_cannot_serve_now_are_asked_for_later(
+    load: Load, server: NimServer, metadata: Any
+) -> None:
+    server.metadata = metadata
+    with pytest.raises(ServerUnavailable) as raised:
         load()
+    assert raised.value.error.retryable
+
+
+def test_what_is_not_found_while_a_container_starts_fails_no_job(load: Load, server: NimServer) -> None:
+    server.ready = [STARTING, STARTING, READY]
+    server.metadata_before_ready = (404, {"error": {"message": "Not Found"}})
+    assert load().remote_model == "nano"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +96,11 @@ def test_a_server_that_does_not_get_ready_is_unavailable_and_asked_for_later(loa
         ((200, {"model_type": "reasoner"}), "is a NIM of a reasoner", "NIM_MODEL_TYPE=generator"),
         (
             (200, {"model_type": "generator"}),
-            "is a NIM of a generator, and reports no variant",
-            "NIM_MODEL_TYPE=generator",
+            "does not say of which variant",
+            "NIM_MODEL_VARIANT",
         ),
         ((200, {"model_type": "generator", "model_variant": "nano-droid"}), "answers with actions alone", "nano"),
+        ((200, {"model_type": "generator", "model_variant": "edge-droid"}), "edge-droid, which answers", "nano"),
         ((403, {"error": {"message": "No"}}), "wants an API key", "secret"),
     ],
 )
@@ -116,11 +143,19 @@ def test_a_job_with_other_steps_than_the_variant_has_is_refused(
     assert error.code == "ModelUnavailable" and error.message.startswith(f"{variant} is ") and not server.requests
 
 
-@pytest.mark.parametrize("word", ["guardrail", "policy", "unsafe"])
+@pytest.mark.parametrize("word", ["guardrail", "policy", "unsafe", "kind"])
 def test_a_request_that_guardrails_refuse_is_blocked(make: Make, word: str) -> None:
     error = refused(make, VIDEO, None, f"{word} it")
     assert error.code == "Blocked" and not error.retryable
     assert error.message == "The guardrail refused the prompt or the output; nothing was delivered."
+
+
+@pytest.mark.parametrize("negative", ["", "A broken guardrail."])
+def test_a_prompt_about_guardrails_of_a_road_is_not_taken_for_a_refusal_by_guardrails(
+    make: Make, negative: str
+) -> None:
+    error = refused(make, {**VIDEO, "negative_prompt": negative}, None, "echo: a car along a guardrail")
+    assert error.code == "InvalidInput" and "has no subject" in error.message
 
 
 def test_a_refused_request_is_invalid_input_in_the_servers_words(make: Make) -> None:

@@ -15,7 +15,8 @@ from PIL import Image
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.contract.tasks import TASKS
-from cosmos_batch.engines.reasoner.endpoint import SENT_AS_H264, SERVER_SAMPLES_FRAMES, EndpointEngine
+from cosmos_batch.engines.data_urls import SENT_AS_H264
+from cosmos_batch.engines.reasoner.endpoint import SERVER_SAMPLES_FRAMES, EndpointEngine
 from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from tests.engines.conftest import make_job, place
 from tests.engines.reasoner.endpoint.conftest import MODEL, Handler, Server, completion, data_of, error
