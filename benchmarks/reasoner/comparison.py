@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ from benchmarks.reasoner import start as reasoner_start
 from benchmarks.reasoner import true_shapes
 from benchmarks.reasoner import worker as reasoner_worker
 from benchmarks.reasoner.clips import ReasonerWorkload, frames_of, make_clips, make_job, prepare_all
+from benchmarks.reasoner.precision import modes_named
 from benchmarks.results import FOLDER
+from cosmos_batch.catalogue.generation import REASONERS_IN_FP8
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.checkpoints import context_length
@@ -54,7 +57,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--levels", help="in flight, such as 1,64; none where empty")
     parser.add_argument("--clips", type=int, help="of a pass; those of the workload by default")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="that answer one clip each")
-    parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--lossy", type=partial(modes_named, REASONERS_IN_FP8), default=[])
     options = parser.parse_args(arguments)
     steps = set(options.steps.split(",") if options.steps else STEPS)
     if options.clips is not None and "worker" in steps:

@@ -38,7 +38,9 @@ from benchmarks.reasoner import worker as reasoner_worker
 from benchmarks.reasoner.clips import ReasonerWorkload, make_clips, make_job
 from benchmarks.reasoner.gpu_decoding import COMPARED, FEW_CORES, same_frames
 from benchmarks.reasoner.large_clips import make_large_clips
+from benchmarks.reasoner.precision import modes_named
 from benchmarks.reasoner.server import STEADY_CLIPS, ServerProgress, connection_to
+from cosmos_batch.catalogue.engines import ENGINES
 from cosmos_batch.catalogue.generation import LossyMode
 from cosmos_batch.demo.checkpoint import build_random_checkpoint
 from cosmos_batch.engines.job_threads import MediaThreads
@@ -382,7 +384,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name, default in (("clips", 256), ("tokens", 256), ("passes", 2), ("steady", 0), ("large", 0), ("kernels", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--prepared", type=lambda text: [int(jobs) for jobs in text.split(",")], default=[])
-    parser.add_argument("--lossy", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--lossy", type=partial(modes_named, ENGINES["vllm"].lossy), default=[])
     for name in ("plain", "compare", "profile"):
         parser.add_argument(f"--{name}", action="store_true")
     split = arguments.index("--") if "--" in arguments else len(arguments)

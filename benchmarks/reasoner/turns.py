@@ -14,10 +14,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import circumstances, software
+from benchmarks.reasoner.precision import modes_named
+from cosmos_batch.catalogue.generation import REASONERS_IN_FP8
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -28,7 +31,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--clips", type=int, default=1000, help="of a pass; there are 256 different ones")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lossy", help="of both, by the names of a pipeline's configuration")
+    parser.add_argument(
+        "--lossy",
+        type=partial(modes_named, REASONERS_IN_FP8),
+        default=[],
+        help="of both, by the names of a pipeline's configuration",
+    )
     return parser.parse_args(arguments)
 
 
@@ -54,7 +62,8 @@ def _raw(options: argparse.Namespace) -> Any:
 
 def _worker(options: argparse.Namespace) -> Any:
     """Measure a pass of our worker."""
-    return _found(options, "gpu", "--passes", "0", "--steady", str(options.clips))["bf16"]
+    name = "-".join(options.lossy) or "bf16"
+    return _found(options, "gpu", "--name", name, "--passes", "0", "--steady", str(options.clips))[name]
 
 
 def _found(options: argparse.Namespace, benchmark: str, *more: str) -> dict[str, Any]:
@@ -62,7 +71,7 @@ def _found(options: argparse.Namespace, benchmark: str, *more: str) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "found.json"
         both = ["--shape", options.shape, "--work", str(options.work), "--into", str(into)]
-        both += ["--lossy", options.lossy] if options.lossy else []
+        both += ["--lossy", ",".join(options.lossy)] if options.lossy else []
         subprocess.run([sys.executable, "-m", f"benchmarks.reasoner.{benchmark}", *both, *more], check=True)
         found: dict[str, Any] = json.loads(into.read_text(encoding="utf-8"))
         return found

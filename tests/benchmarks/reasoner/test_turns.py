@@ -61,4 +61,14 @@ def test_both_compute_in_the_same_precision(
         ("comparison", ["fp8", "fp8Cache"]),
         ("gpu", ["fp8", "fp8Cache"]),
     ]
-    assert json.loads((tmp_path / "found.json").read_text())["lossy"] == "fp8,fp8Cache"
+    assert started[1][1].name == "fp8-fp8Cache", "what is compiled in FP8 is kept apart"
+    assert json.loads((tmp_path / "found.json").read_text())["lossy"] == ["fp8", "fp8Cache"]
+
+
+@pytest.mark.parametrize(("module", "more"), [(gpu, []), (comparison, ["--steps", "raw"]), (turns, [])])
+def test_a_lossy_mode_that_does_not_exist_is_refused(
+    module: Any, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        module.parse([*more, "--work", "w", "--into", "f", "--lossy", "FP8"])
+    assert "FP8: not one of fp8, fp8Cache" in capsys.readouterr().err
