@@ -5,7 +5,7 @@
 
 A round starts `benchmarks.reasoner.comparison` with raw vLLM and `benchmarks.reasoner.gpu` with our worker, for a pass
 each; every other round starts with our worker. What they build and compile stays in the folder for the next round.
-Results are written after each round.
+Results are written after each pass.
 """
 
 import argparse
@@ -50,8 +50,11 @@ def main() -> None:
     measures = {"raw": _raw, "worker": _worker}
     for number in range(options.rounds):
         order = list(measures) if number % 2 == 0 else list(reversed(measures))
-        results["rounds"].append({name: measures[name](options) for name in order})
-        options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        passes: dict[str, Any] = {}
+        results["rounds"].append(passes)
+        for name in order:
+            passes[name] = measures[name](options)
+            options.into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"round {number + 1} of {options.rounds} is done", file=sys.stderr, flush=True)
 
 

@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_both_have_a_pass_of_as_many_clips_in_each_round_and_a_round_that_fails_leaves_those_before(
+def test_both_have_a_pass_of_as_many_clips_in_each_round_and_one_that_fails_leaves_those_before(
     tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     into = tmp_path / "results" / "found.json"
@@ -47,7 +47,7 @@ def test_both_have_a_pass_of_as_many_clips_in_each_round_and_a_round_that_fails_
     assert (of_raw.steps, of_raw.passes, of_raw.clips) == ("raw", 1, 300)
     assert (of_worker.passes, of_worker.steady) == (0, 300)
     found = json.loads(into.read_text())
-    assert (found["clips"], found["rounds"]) == (300, [{"raw": 1, "worker": 2}])
+    assert (found["clips"], found["rounds"]) == (300, [{"raw": 1, "worker": 2}, {"worker": 3}])
     assert not of_raw.lossy and not of_worker.lossy
 
 
