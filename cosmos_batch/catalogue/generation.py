@@ -154,6 +154,11 @@ def tier_of(size: Size) -> Resolution | None:
     )
 
 
+def aspect_ratio_of(size: Size) -> AspectRatio | None:
+    """Return the aspect ratio by which NVIDIA's table names a size; None if the size is not in it."""
+    return next((ratio for sizes in SIZES.values() for ratio, other in sizes.items() if other == size), None)
+
+
 def nearest_size(tier: Resolution, width: int, height: int) -> Size:
     """Return the size of a tier whose aspect ratio is the nearest to a picture's, so that the least is cropped."""
     return min(SIZES[tier].values(), key=lambda size: abs(math.log(size.width / size.height * height / width)))

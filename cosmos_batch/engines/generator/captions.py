@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cosmos_batch.catalogue.generation import SIZES, Size, ViewPoint
+from cosmos_batch.catalogue.generation import Size, ViewPoint, aspect_ratio_of
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.inputs import PreparedGeneration, action_canvas
 from cosmos_batch.planning.generation.prompts import settle_sequence_length
@@ -115,7 +115,8 @@ def _action_caption(generation: Generation, size: Size) -> str:
     )
     seconds = generation.num_frames / generation.fps
     canvas = action_canvas(generation.resolution, size)
-    ratio = next(name for name, candidate in SIZES[generation.resolution].items() if candidate == canvas)
+    ratio = aspect_ratio_of(canvas)
+    assert ratio is not None, "a canvas is a size of the table"
     minutes, rest = divmod(round(seconds), 60)
     prompt = generation.prompt if generation.prompt.endswith((".", "!", "?")) else f"{generation.prompt}."
     caption: dict[str, Any] = {

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from cosmos_batch.catalogue.engines import ENDPOINT_ENGINE
-from cosmos_batch.catalogue.generation import SIZES, Size
+from cosmos_batch.catalogue.generation import Size, aspect_ratio_of
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.generation.generation import Generation
@@ -135,9 +135,7 @@ def _upsampling_request(generation: Generation, image: Path | None) -> tuple[Siz
 def _known_keys(generation: Generation, size: Size) -> dict[str, Any]:
     """Return the keys of NVIDIA's JSON that follow from the job's parameters, so that the model need not guess them."""
     known: dict[str, Any] = {"resolution": {"H": size.height, "W": size.width}}
-    if ratio := next(
-        (name for sizes in SIZES.values() for name, candidate in sizes.items() if candidate == size), None
-    ):
+    if ratio := aspect_ratio_of(size):
         known["aspect_ratio"] = ratio.replace(":", ",")
     if generation.is_video and generation.num_frames is not None and generation.fps is not None:
         known |= {"duration": f"{int(generation.num_frames / generation.fps)}s", "fps": generation.fps}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cosmos_batch.catalogue.distillation import DISTILLED_MODES, fixed_steps_of, lacks_number_of_steps
 from cosmos_batch.catalogue.engines import ENGINES, GENERATOR_ABILITIES, names_for
-from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, VIDEO_RESOLUTIONS, Mode, Resolution, Size
+from cosmos_batch.catalogue.generation import FRAME_LIMIT, MODES, SIZES, Mode, Resolution, Size, tier_of
 from cosmos_batch.catalogue.generator_abilities import GeneratorAbilities
 from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.catalogue.pipelines import Pipeline
@@ -123,9 +123,8 @@ def _transfer_length_obstacles(engine: GeneratorAbilities, generation: Generatio
     frames, size = generation.num_frames, generation.size
     if engine.long_transfers or generation.transfer is None or frames is None or size is None:
         return
-    tier = next((tier for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values()), None)
-    if tier is not None and frames > FRAME_LIMIT[tier]:
-        limit = FRAME_LIMIT[tier]
+    tier = tier_of(size)
+    if tier is not None and frames > (limit := FRAME_LIMIT[tier]):
         yield Obstacle(
             f"makes no more than {limit} frames of {size}, not {frames}", f"set numFrames to {limit} or less"
         )

@@ -10,6 +10,7 @@ from cosmos_batch.catalogue.generation import (
     SIZES,
     VIDEO_RESOLUTIONS,
     Size,
+    aspect_ratio_of,
     nearest_size,
     round_down_frames,
     round_up_frames,
@@ -36,10 +37,16 @@ def test_the_sizes_are_those_that_nvidia_publishes() -> None:
     assert rows == [[ratio, *(str(SIZES[tier][ratio]) for tier in SIZES)] for ratio in SIZES["256p"]]
 
 
+def test_a_size_that_is_not_in_the_table_has_no_aspect_ratio_of_it() -> None:
+    assert aspect_ratio_of(Size(640, 480)) is None
+
+
 @pytest.mark.parametrize("size", [size for sizes in SIZES.values() for size in sizes.values()], ids=str)
 def test_every_size_of_the_table_is_admitted_for_an_image_and_belongs_to_its_tier(size: Size) -> None:
     refuse_size(size, is_video=False)
     assert size in SIZES[tier_of(size) or "256p"].values() and is_in_table(size)
+    tier, ratio = tier_of(size), aspect_ratio_of(size)
+    assert tier is not None and ratio is not None and SIZES[tier][ratio] == size
 
 
 @pytest.mark.parametrize("tier", VIDEO_RESOLUTIONS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import SIZES, Hint, Mode, Size
+from cosmos_batch.catalogue.generation import Hint, Mode, Size, aspect_ratio_of, tier_of
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
@@ -121,12 +121,9 @@ def sample_for(generation: Generation, size: Size, files: SampleFiles) -> dict[s
 
 def _tier(size: Size) -> dict[str, str]:
     """Return the names of a size in NVIDIA's table; the framework takes no other sizes."""
-    return next(
-        {"resolution": tier.removesuffix("p"), "aspect_ratio": ratio.replace(":", ",")}
-        for tier, sizes in SIZES.items()
-        for ratio, candidate in sizes.items()
-        if candidate == size
-    )
+    tier, ratio = tier_of(size), aspect_ratio_of(size)
+    assert tier is not None and ratio is not None, "the plan refuses sizes that are not in the table"
+    return {"resolution": tier.removesuffix("p"), "aspect_ratio": ratio.replace(":", ",")}
 
 
 def _action(generation: Generation, files: SampleFiles) -> dict[str, Any]:

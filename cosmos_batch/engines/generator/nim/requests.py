@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cosmos_batch.catalogue.generation import SIZES, Mode, Size
+from cosmos_batch.catalogue.generation import Mode, Size, aspect_ratio_of, tier_of
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.data_urls import data_url
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
@@ -86,12 +86,9 @@ def _sampling(prepared: PreparedGeneration) -> dict[str, Any]:
 
 def _resolution(size: Size) -> str:
     """Return the key of a size of NVIDIA's table, such as `720_16_9`."""
-    return next(
-        f"{tier.removesuffix('p')}_{ratio.replace(':', '_')}"
-        for tier, sizes in SIZES.items()
-        for ratio, other in sizes.items()
-        if other == size
-    )
+    tier, ratio = tier_of(size), aspect_ratio_of(size)
+    assert tier is not None and ratio is not None, "the plan refuses sizes that are not in the table"
+    return f"{tier.removesuffix('p')}_{ratio.replace(':', '_')}"
 
 
 def _action(prepared: PreparedGeneration) -> dict[str, Any]:

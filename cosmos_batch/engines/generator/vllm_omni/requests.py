@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 
 from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
-from cosmos_batch.catalogue.generation import SIZES, VIDEO_RESOLUTIONS, Hint, Size
+from cosmos_batch.catalogue.generation import Hint, Size, tier_of
 from cosmos_batch.engines.generator.captions import captions_for, protect_json
 from cosmos_batch.engines.generator.inputs import Frames, PreparedGeneration
 from cosmos_batch.engines.generator.vllm_omni.plugin import REQUEST_NAME
@@ -159,7 +159,9 @@ def _controls(
 def _tier(size: Size) -> str:
     """Return the resolution tier of a size. With controls the server ignores `size`, and takes the control's size if it
     is one of this tier."""
-    return next(tier.removesuffix("p") for tier in VIDEO_RESOLUTIONS if size in SIZES[tier].values())
+    tier = tier_of(size)
+    assert tier is not None, "the plan refuses sizes that are not in the table"
+    return tier.removesuffix("p")
 
 
 def _written(prepared: PreparedGeneration, frames: Frames, path: Path, check: Callable[[], None]) -> Path:
