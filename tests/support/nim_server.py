@@ -319,7 +319,7 @@ def _video(url: str) -> Sent:
     assert head == "data:video/mp4", head
     with av.open(io.BytesIO(base64.b64decode(data, validate=True))) as container:
         stream = container.streams.video[0]
-        # What is lossless has the profile "High 4:4:4 Predictive", which many decoders lack.
+        # A lossless video has the profile "High 4:4:4 Predictive", which many decoders cannot decode.
         assert (stream.codec_context.pix_fmt, stream.codec_context.profile) == ("yuv420p", "High"), "codec"
         frames = sum(1 for _ in container.decode(stream))
         rate = stream.average_rate

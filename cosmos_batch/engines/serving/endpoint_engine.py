@@ -1,11 +1,13 @@
 """Connect to and disconnect from a user's own server, for the engines whose model runs there."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.engines.job_threads import JobCancellation, MediaThreads
+from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.dialect import ServerDialect
 from cosmos_batch.engines.serving.remote_server import RemoteServer
 
@@ -53,6 +55,17 @@ class EndpointEngineBase:
     def remote_model(self) -> str:
         """Return the model's name on the server; empty before `load`."""
         return self._model
+
+    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
+        """Choose the server's model; blocks, also while the server starts. Nothing is read from the folder.
+
+        Raises Failure: ModelUnavailable if the server has no such model, or refuses the key; EngineFailed if it cannot
+        be reached.
+        """
+        journal = Journal()
+        self.startup_logs = journal.lines
+        self._connect()
+        journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def is_available(self) -> bool:
         """Return whether the server can be reached and does not say that it cannot serve now."""

@@ -21,7 +21,6 @@ from cosmos_batch.contract.result import GeneratorOutput
 from cosmos_batch.engines.checkpoints import refuse_other_steps
 from cosmos_batch.engines.generator.nim.job import NimJob
 from cosmos_batch.engines.job_files import generation_files
-from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.serving.dialect import dialect_of
 from cosmos_batch.engines.serving.endpoint_engine import EndpointEngineBase
 from cosmos_batch.engines.serving.remote_server import RemoteServer
@@ -32,7 +31,7 @@ _ACTIONS_ALONE = "-droid"  # the end of the names of policies whose answers have
 
 
 class NimMetadata(BaseModel):
-    """What `GET /v1/metadata` says about the model, as far as it is read."""
+    """The fields of the response to `GET /v1/metadata` that this engine reads."""
 
     model_type: Literal["generator", "reasoner"]
     model_variant: str | None = None
@@ -46,17 +45,6 @@ class NimEndpointEngine(EndpointEngineBase):
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("nim", "generation", endpoint, api_key, dialect_of("nim"), _READY)
-
-    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
-        """Ask the server for its model, and wait until it is ready; blocks. Nothing is read from the folder.
-
-        Raises Failure: ModelUnavailable if the server is no NIM of a generator that makes images or videos, has another
-        model than the configured one, or refuses the key; EngineFailed if it cannot be reached or does not get ready.
-        """
-        journal = Journal()
-        self.startup_logs = journal.lines
-        self._connect()
-        journal.note(f"{self._endpoint.url} serves {self._model}")
 
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job. Cancelling it closes the connection; the NIM has no other way to be told, and may go on.
@@ -76,8 +64,11 @@ class NimEndpointEngine(EndpointEngineBase):
             return await asyncio.to_thread(nim_job.write, output, prepared.generation, checks)
 
     def _models_of(self, server: RemoteServer) -> dict[str, Any]:
-        """Return the variant that the NIM was started with, its only model, once it is ready; blocks. Raises
-        Failure."""
+        """Return the variant that the NIM was started with, its only model, once it is ready; blocks.
+
+        Raises Failure: ModelUnavailable if the server is no NIM of a generator that makes images or videos, or refuses
+        the key; EngineFailed if it cannot be reached or does not get ready.
+        """
         # While the container starts, only this path is documented to say so.
         ready = server.get_at_start(_READY)
         described = server.get_at_start("metadata")

@@ -43,17 +43,6 @@ class OmniEndpointEngine(EndpointEngineBase):
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("vllm-omni", "generation", endpoint, api_key, dialect_of("vllm-omni"))
 
-    def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
-        """Choose the server's model; blocks. Nothing is read from the folder.
-
-        Raises Failure: ModelUnavailable if the server has no such model, or refuses the key; EngineFailed if it cannot
-        be reached.
-        """
-        journal = Journal()
-        self.startup_logs = journal.lines
-        self._connect()
-        journal.note(f"{self._endpoint.url} serves {self._model}")
-
     async def run(self, job: Job, workdir: Path) -> GeneratorOutput:
         """Do one job. Cancelling it deletes it on the server.
 

@@ -1,5 +1,5 @@
-"""What is sent to a NIM in each mode, and the files that are made of its responses. The stand-in refuses every field
-that NVIDIA's documentation does not allow."""
+"""The requests that a NIM is sent in each mode, and the files that are made of its responses. The stand-in server
+refuses every field that NVIDIA's documentation does not allow."""
 
 import json
 from pathlib import Path
