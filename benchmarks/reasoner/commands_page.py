@@ -23,16 +23,16 @@ from benchmarks.reasoner.gpu_results import (
 )
 from benchmarks.results import commands_table, link
 
-_GPU = "gpu --work FOLDER --into FILE"
-_COMPARISON = "comparison --shape 2b --work FOLDER --into FILE"
+_GPU = "benchmarks.reasoner.gpu --work FOLDER --into FILE"
+_COMPARISON = "benchmarks.reasoner.comparison --shape 2b --work FOLDER --into FILE"
 _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     (
-        "turns --work FOLDER --into FILE",
+        "benchmarks.reasoner.turns --work FOLDER --into FILE",
         "our worker in turn with raw vLLM, 16-bit, three rounds",
         (SHIPPED_ON_H200,),
     ),
     (
-        "turns --work FOLDER --into FILE --lossy fp8,fp8Cache",
+        "benchmarks.reasoner.turns --work FOLDER --into FILE --lossy fp8,fp8Cache",
         "the same in FP8; a first round did not end in the time that was left of the machine",
         (),
     ),
@@ -42,7 +42,11 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
         "FP8 on the first host",
         (SHIPPED_ON_H200,),
     ),
-    ("gpu_decoding --work FOLDER --into FILE", "sampling of large clips without a model", (gpu_decoding.RESULT,)),
+    (
+        "benchmarks.reasoner.gpu_decoding --work FOLDER --into FILE",
+        "sampling of large clips without a model",
+        (gpu_decoding.RESULT,),
+    ),
     (
         f'{_COMPARISON} --steps raw --passes 2 --levels "" --clips 1000',
         "raw vLLM with 1,000 clips; on the second host with `--passes 1`",
@@ -78,7 +82,7 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     ),
     (f"{_COMPARISON} --steps start", "starts of a worker", start_page.STARTS),
     (
-        "stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model",
+        "benchmarks.stack_samples SAMPLES --hertz 50 --below EngineCoreProc.__init__ --at source_to_code,capture_model",
         "sums of the samples of a start",
         (start_page.PROFILE,),
     ),
@@ -98,7 +102,11 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
         "kernels in FP8",
         (kernels_page.REASONER,),
     ),
-    ("full_gpu --free 24,3 --work FOLDER --into FILE", "a GPU whose memory others hold", (FULL_GPU,)),
+    (
+        "benchmarks.reasoner.full_gpu --free 24,3 --work FOLDER --into FILE",
+        "a GPU whose memory others hold",
+        (FULL_GPU,),
+    ),
     (f"{_GPU} --shape 8b --compare --passes 1 --steady 500", "the 8B", (EIGHT,)),
     (
         f"{_GPU} --shape 32b --compare --passes 1 -- --load-format dummy",
@@ -124,11 +132,4 @@ def text() -> str:
         f"--subprocesses --nonblocking --rate 50 --format raw`. No command makes {link(STEPS)}: it came from a "
         "temporary change of our server's program, which is not in the repository.",
     )
-    commands = [(_program(command), made, results) for command, made, results in _COMMANDS]
-    return "\n".join([missing, "", about, "", commands_table(commands)])
-
-
-def _program(command: str) -> str:
-    """Return a command with the full name of its module."""
-    package = "benchmarks" if command.startswith("stack_samples") else "benchmarks.reasoner"
-    return f"{package}.{command}"
+    return "\n".join([missing, "", about, "", commands_table(_COMMANDS)])

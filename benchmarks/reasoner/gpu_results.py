@@ -23,6 +23,12 @@ FULL_GPU = FOLDER / "reasoner-full-gpu.json"
 PREPARED_ON_H100 = FOLDER / "reasoner-gpu-2b-h100-prepared.json"  # passes with different numbers of jobs prepared
 PREPARED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-prepared.json"  # the same, since processes prepare the requests
 
+_PARTS = {
+    "worker": "the worker",
+    "preparation": "the processes that prepare requests",
+    "server": "vLLM's server",
+    "engine": "its engine",
+}
 FIRST_SECONDS = 10  # of a pass, in which the engine's places are filled
 
 
@@ -55,6 +61,12 @@ def passes_prepared(session: dict[str, Any], jobs: int) -> list[dict[str, Any]]:
 def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:
     """Return the CPU seconds that a clip of a pass took in the mean, by the process that took them."""
     return {name: cpu / one["clips"] for name, cpu in one["cpuSeconds"].items()}
+
+
+def cpu_parts(one: dict[str, Any], digits: int) -> str:
+    """Return how the CPU seconds of a clip of a pass are divided; without those that no process took."""
+    of_clip = cpu_seconds_of_clip(one)
+    return ", ".join(f"{of_clip[part]:.{digits}f} {words}" for part, words in _PARTS.items() if of_clip.get(part))
 
 
 def busy_seconds(one: dict[str, Any]) -> float:

@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding
-from benchmarks.reasoner.gpu_results import busy_seconds, cpu_seconds_of_clip
+from benchmarks.reasoner.gpu_results import busy_seconds, cpu_parts, cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
 from cosmos_batch.media.decoding import DECODER_THREADS
 from cosmos_batch.media.gpu_decoding import AT_ONCE
@@ -105,13 +105,7 @@ def _of_cores(shipped: dict[str, Any], earlier: dict[str, Any], sampling: dict[s
 
 def _of_processes(one: dict[str, Any]) -> str:
     """Return the CPU seconds of a clip, as a sum, and how they are divided."""
-    of_clip = cpu_seconds_of_clip(one)
-    preparation = of_clip.get("preparation", 0.0)
-    prepared = f"{preparation:.2f} the processes that prepare requests, " if preparation else ""
-    return (
-        f"{sum(of_clip.values()):.2f} ({of_clip['worker']:.2f} the worker, {prepared}{of_clip['server']:.2f} vLLM's "
-        f"server, {of_clip['engine']:.2f} its engine)"
-    )
+    return f"{sum(cpu_seconds_of_clip(one).values()):.2f} ({cpu_parts(one, 2)})"
 
 
 def _gpu_decoding(found: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from benchmarks.reasoner.gpu_results import (
     FIRST_SECONDS,
     PROCESSES,
     STEPS,
+    cpu_parts,
     cpu_seconds_of_clip,
     idle_seconds,
     passes_of_hosts,
@@ -31,12 +32,6 @@ _OF_RAW = (
     "Otherwise it has vLLM's defaults, as a script has: its vision encoder is not compiled, as ours is; it captures "
     f"all CUDA graphs; and it keeps no room free for answers that grow, where our server keeps {WATERMARK:.0%}."
 )
-_PARTS = {
-    "worker": "the worker",
-    "preparation": "the processes that prepare requests",
-    "server": "vLLM's server",
-    "engine": "its engine",
-}
 
 
 def as_it_ships(shipped: dict[str, Any], hosts: dict[str, Any], prepared: dict[str, Any], h200: dict[str, Any]) -> str:
@@ -129,9 +124,8 @@ def _of_idle_seconds(shipped: dict[str, Any]) -> str:
 
 def _of_cores(one: dict[str, Any]) -> str:
     """Say what a clip takes of the cores."""
-    of_clip = cpu_seconds_of_clip(one)
-    parts = ", ".join(f"{of_clip[name]:.3f} {of}" for name, of in _PARTS.items())
-    return f"- A clip took all processes {sum(of_clip.values()):.2f} s of CPU time: {parts}."
+    seconds = sum(cpu_seconds_of_clip(one).values())
+    return f"- A clip took all processes {seconds:.2f} s of CPU time: {cpu_parts(one, 3)}."
 
 
 def _of_steps(found: dict[str, Any]) -> str:
