@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,8 @@ from cosmos_batch.catalogue.generation import Size, tier_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
+from cosmos_batch.contract.job import Job, OutputKey
+from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.settling import settle
@@ -61,6 +64,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "i2v": {"mode": "i2v"},
     "v2v": {"mode": "v2v"},
     "sound": {"mode": "t2v", "sound": True},
+    "transfer": {"mode": "transfer", "controls": {"edge": {}}},
     "forward_dynamics": {"mode": "forward_dynamics", "action": _ROBOT_ACTIONS, **_ROBOT},
     "inverse_dynamics": {"mode": "inverse_dynamics", **_ROBOT},
     "policy": {"mode": "policy", **_ROBOT},
@@ -70,6 +74,7 @@ KINDS: dict[str, dict[str, Any]] = {
 MEDIA: dict[str, Medium] = {
     "i2v": "image",
     "v2v": "video",
+    "transfer": "video",
     "forward_dynamics": "image",
     "inverse_dynamics": "video",
     "policy": "image",
@@ -103,6 +108,27 @@ def generation_for(workload: GeneratorWorkload, size: str, kind: str = "t2v") ->
     serving = Serving(engine="diffusers", guardrails=False, max_resolution="720p", plans={})
     request = read_generation_parameters(parameters)
     return settle(request, words(workload), pipeline, MEDIA.get(kind), JOB_ID, serving)
+
+
+def job_for(name: str, workload: GeneratorWorkload, size: str) -> Job:
+    """Return the job of a video from text as a worker receives it, with `name` as its id."""
+    generation, now = generation_for(workload, size), datetime.now(UTC)
+    return Job(
+        job_id=name,
+        execution_arn=name,
+        pipeline=PIPELINE,
+        input=None,
+        prompt=generation.prompt,
+        prompt_uri=None,
+        system_prompt="",
+        parameters=Parameters(),
+        generation=generation,
+        document=OutputKey(bucket="assets", key=f"videos/{name}.json"),
+        timestamp=now.strftime("%Y%m%d-%H%M%S"),
+        created_at=now,
+        deadline=now + timedelta(hours=1),
+        invalidate_model=False,
+    )
 
 
 @cache

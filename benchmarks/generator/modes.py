@@ -12,12 +12,13 @@ figures of each job are written as soon as they are known. A job that fails is w
 are made all the same.
 
 It makes each job once: `t2v` a video, `t2i` an image, `i2v` a video from an image, `v2v` one that continues a video,
-`sound` a video with sound, and those of a robot's actions. Jobs of `--first` are made once more before, which is not
-counted: the first one of a size is slower. A whole job is its generation, plus `encodingSeconds`: how long the worker
-takes to encode a drawn, smooth clip of that size with a little grain. The job's own `write` is longer, because random
-weights make noise. Diffusers encodes while the GPU decodes: it encodes the drawn clip in place of the generated one,
-and a whole job is its generation plus its `write`. Peaks are those of the first GPU, as `nvidia-smi` reports them.
-`--pauses` runs so many videos of the first job's size, two at a time, and takes the pauses between them.
+`transfer` one that follows the edges of a video, `sound` a video with sound, and those of a robot's actions. Jobs of
+`--first` are made once more before, which is not counted: the first one of a size is slower. A whole job is its
+generation, plus `encodingSeconds`: how long the worker takes to encode a drawn, smooth clip of that size with a little
+grain. The job's own `write` is longer, because random weights make noise. Diffusers encodes while the GPU decodes: it
+encodes the drawn clip in place of the generated one, and a whole job is its generation plus its `write`. Peaks are
+those of the first GPU, as `nvidia-smi` reports them. `--pauses` runs so many videos of the first job's size, two at a
+time, and takes the pauses between them.
 
 `static` compiles the model for each size instead of once for all sizes. `fp8` is vLLM-Omni's own dynamic quantization
 of the BF16 weights. NVIDIA's recipe keeps 16-bit activations in the first and last three steps, and needs NVIDIA's
@@ -185,7 +186,8 @@ def measure(
             figures.setdefault(kind, {})[size] = job
             yield {"engine": engine.name, **found}
         if options.pauses:
-            between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work)
+            with drawn_files():
+                between = pauses_between_jobs(engine, workload, jobs[0][1], options.pauses, work)
             yield {"engine": engine.name, **found, **between}
     finally:
         engine.close()

@@ -3,9 +3,9 @@
     python -m benchmarks.generator.pause [--shape tiny|nano] [--size WxH] [--jobs N] [--work FOLDER] [--into FILE]
 
 The engine `vllm-omni` gets two jobs at a time, as from a worker, and the next when one is done. Its steps are polled a
-hundred times a second. A pause that is longer than one step is idle time, or the decoding of the job before. It runs on
-a GPU with `--shape nano`, and on a CPU with the environment of `make test-omni`: `.venv/omni/bin/python -m
-benchmarks.generator.pause`.
+hundred times a second. A pause that is longer than one step is idle time, or the decoding of the job before. From the
+end of a job to the end of the next is what a worker with a queue takes for each. It runs on a GPU with `--shape nano`,
+and on a CPU with the environment of `make test-omni`: `.venv/omni/bin/python -m benchmarks.generator.pause`.
 """
 
 import argparse
@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generator import true_generator
-from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, generation_for
+from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, job_for
 from benchmarks.machine import circumstances
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
-from cosmos_batch.engines.job_files import GenerationFiles
 
 ENGINE = "vllm-omni"
 IN_HAND = 2  # jobs that a worker has at once
@@ -33,10 +32,11 @@ LOOK_SECONDS = 0.01
 
 @dataclass
 class StepTimes:
-    """The times at which a job's first and last step were observed, in seconds of the monotonic clock."""
+    """When a job's first and last step were observed, and when its files were there: seconds of the monotonic clock."""
 
     first: float | None = None
     last: float | None = None
+    done: float = 0.0
 
 
 def main() -> None:
@@ -82,13 +82,15 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
 
 
 def pauses_between_jobs(engine: Any, workload: GeneratorWorkload, size: str, jobs: int, work: Path) -> dict[str, Any]:
-    """Run jobs with two at a time in a loaded engine. Return the seconds of a step, and those between two jobs."""
+    """Run jobs with two at a time in a loaded engine. Return the seconds of a step, those from the last step of a job
+    to the first of the next, and those from the end of a job to the end of the next."""
     seen = asyncio.run(_step_times(engine, workload, size, jobs, work))
     steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
     pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
     return {
         "secondsOfAStep": [round(one, 4) for one in steps],
         "secondsBetweenLastAndFirstStep": [round(one, 3) for one in pauses],
+        "secondsFromEndToEnd": [round(after.done - one.done, 3) for one, after in pairwise(seen)],
     }
 
 
@@ -101,7 +103,8 @@ async def _step_times(engine: Any, workload: GeneratorWorkload, size: str, count
     async def make(name: str) -> None:
         async with places:
             with tempfile.TemporaryDirectory(dir=work) as folder:
-                await engine.generate(generation_for(workload, size), GenerationFiles(None, {}), Path(folder), name)
+                await engine.run(job_for(name, workload, size), Path(folder))
+                seen[name].done = time.monotonic()
 
     try:
         await asyncio.gather(*(make(name) for name in seen))

@@ -67,7 +67,7 @@ def test_another_engine_than_vllm_omni_has_none_of_its_modes(capsys: pytest.Capt
 
 
 @pytest.mark.slow  # it loads PyTorch and the tiny model
-@pytest.mark.parametrize("kind", ["t2v", "v2v", "policy"])
+@pytest.mark.parametrize("kind", ["t2v", "v2v", "policy", "transfer"])
 def test_a_job_of_each_medium_is_measured_with_diffusers(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,3 +103,16 @@ def test_a_job_that_fails_is_written_with_its_error_and_the_next_is_made(
 
 def test_encoding_is_measured_with_a_clip_of_the_size(tmp_path: Path) -> None:
     assert encoding_seconds("64x48", 5, tmp_path) > 0 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow  # it loads PyTorch and the tiny model
+def test_pauses_are_taken_between_jobs_that_the_engine_has_in_hand_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "found.json"
+    arguments = f"--engine diffusers --modes plain --jobs t2v:64x48 --pauses 3 --work {tmp_path} --into {into}"
+    monkeypatch.setattr("sys.argv", ["modes", *arguments.split()])
+    main()
+    [measured] = json.loads(into.read_text(encoding="utf-8"))["modes"].values()
+    assert len(measured["secondsBetweenLastAndFirstStep"]) == len(measured["secondsFromEndToEnd"]) == 2
+    assert all(seconds > 0 for seconds in measured["secondsFromEndToEnd"])
