@@ -44,10 +44,12 @@ def _reasoner() -> str:
     shipped = stored(gpu_results.SHIPPED_ON_H200)
     ours, raw = gpu_results.rates_in_turn(shipped)
     on_h100 = [gpu_results.steady_rate(stored(path), "bf16") for path in (gpu_results.ON_H100, gpu_results.NEWEST)]
+    [in_fp8], [raw_in_fp8] = gpu_results.rates_in_turn(stored(gpu_results.FP8_TURNS))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
         f"{shipped['vllm']} | {listed(ours, 1)} clips a second of {shipped['clips']:,} that are sent at once, with the "
-        f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)}. On "
+        f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)}. With "
+        f"`fp8` and `fp8Cache`, on another H200, {in_fp8:.1f}, and raw {raw_in_fp8:.1f}. On "
         f"two H100, with earlier commits, {listed(on_h100, 2)}: below the goal of {shipped_page.RATES['bf16']} |"
     )
 

@@ -1,5 +1,6 @@
 """Write the section of `docs/benchmarks.md` about Diffusers on a GPU from its results."""
 
+from statistics import fmean
 from typing import Any
 
 from benchmarks import kernels_page
@@ -24,10 +25,13 @@ _LOSSY = {
     "fp8Everywhere": "`fp8` and `fp8Attention`",
     "all": "`fp8`, `fp8Attention` and `stepCache`",
 }
-_JOBS = "t2v:320x192,i2v:320x192,sound:320x192,t2i:832x480,t2v:832x480"
+_JOBS = (
+    "t2v:320x192,t2v:832x480,t2i:320x192,t2i:832x480,i2v:320x192,v2v:320x192,transfer:320x192,sound:320x192,"
+    "forward_dynamics:320x192,inverse_dynamics:320x192,policy:320x192,t2v:1280x720"
+)
 _AS_IT_SHIPS = (
     "benchmarks.generator.modes --engine diffusers --shape nano --modes plain "
-    f"--jobs {_JOBS} --first t2v:320x192 --work FOLDER --into FILE"
+    f"--jobs {_JOBS} --first t2v:320x192,t2v:832x480 --pauses 4 --work FOLDER --into FILE"
 )
 _OURS = (
     "benchmarks.generator.accelerations --shape nano --steps measures --kernels "
@@ -38,7 +42,7 @@ _EACH_MODE = (
     "--only asynchronous,fp8Attention:320x192,fp8:320x192,both,fp8Everywhere:320x192,all --work FOLDER --into FILE"
 )
 _COMMANDS = (
-    (_AS_IT_SHIPS, "the jobs of vLLM-Omni's table", (AS_IT_SHIPS,)),
+    (_AS_IT_SHIPS, "a job of each kind, and the pauses between jobs", (AS_IT_SHIPS,)),
     (
         _OURS,
         "our engine exact and with all lossy modes; whole jobs were measured without `--kernels`",
@@ -71,25 +75,59 @@ with the packages of the image's lock:
 
 
 def _as_it_ships() -> str:
-    """Return the jobs of vLLM-Omni's table, made by Diffusers."""
-    results, omni = (modes_page.read(path) for path in (AS_IT_SHIPS, modes_page.RESULT))
-    own, other = results["modes"]["plain"], omni["modes"]["plain"]
-    sizes = [size for size in own["kinds"]["t2v"] if size in other["kinds"]["t2v"]]
+    """Return a job of each kind, and what a worker with a queue takes."""
+    results, omni = (modes_page.read(path) for path in (AS_IT_SHIPS, modes_page.KINDS))
     pairs = " and ".join(
-        f"{own['kinds']['t2v'][size]['seconds']['generate']:.2f} s for a video of {size} (vLLM-Omni "
-        f"{other['kinds']['t2v'][size]['seconds']['generate']:.2f} s)"
-        for size in sizes
+        f"{_video(results, size):.2f} s for a video of {size} (vLLM-Omni {_video(omni, size):.2f} s)"
+        for size in omni["modes"]["plain"]["kinds"]["t2v"]
     )
     about = filled(
-        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, as the "
-        "lock of the image has them but for NVIDIA's libraries, with the jobs of [vLLM-Omni's "
-        "table](#the-generator-on-a-gpu), in another run "
-        f"on an H200: {pairs}. Only the video of {sizes[0]} was made once before. The VAE decoded as in Diffusers.",
+        f"Measured {results['day']} on {results['machine']}, {results['engine']}, torch {results['torch']}, commit "
+        f"{results['commit']}, as the lock of the image has them but for NVIDIA's libraries, with the jobs of "
+        f"[vLLM-Omni's tables](#the-generator-on-a-gpu), of which the second is of the same machine: {pairs}. Before "
+        "each video from text of 320x192 and 832x480 another one had been made; each other job is the first of its "
+        "kind or size. A thread of its own encodes a drawn clip while the GPU decodes, so a file is done soon after. "
+        "With sound, and with a transfer, the frames come together at the end. A transfer follows the edges of a "
+        "video, in three parts of 35 steps. The videos of 1280x720 were the first of their size: until the first step "
+        f"{_first_step(results):.1f} s passed with Diffusers, and {_first_step(omni):.1f} s with vLLM-Omni.",
     )
     return f"""{about}
 
 {modes_page.HEAD}
 {modes_page.rows(results)}
+
+{_queue(results["modes"]["plain"])}
+"""
+
+
+def _video(results: dict[str, Any], size: str) -> float:
+    """Return the seconds of generating a video from text."""
+    return float(results["modes"]["plain"]["kinds"]["t2v"][size]["seconds"]["generate"])
+
+
+def _first_step(results: dict[str, Any]) -> float:
+    """Return the seconds until the first step of a video of 1280x720 was done."""
+    return float(results["modes"]["plain"]["kinds"]["t2v"]["1280x720"]["seconds"]["firstStep"])
+
+
+def _queue(plain: dict[str, Any]) -> str:
+    """Say what a worker with a queue takes for a video of 320x192, and what is between two of them."""
+    alone = plain["kinds"]["t2v"]["320x192"]["seconds"]
+    ends, pauses = plain["secondsFromEndToEnd"], plain["secondsBetweenLastAndFirstStep"]
+    decoding = _vae(stored(ON_H200)["sizes"]["320x192"][DEFAULT])
+    about = filled(
+        f"With two jobs in hand a worker took {min(ends):.2f} to {max(ends):.2f} s for each video of 320x192, from the "
+        f"end of one to the end of the next, where one alone took {alone['generate'] + alone['write']:.2f} s: "
+        f"{int(3600 / max(ends))} an hour. From the last step of one to the end of the first step of the next "
+        f"{min(pauses):.2f} to {max(pauses):.2f} s passed. In these the GPU decodes the one video, for {decoding:.2f} "
+        f"s in another run, reads the prompts of the next, and computes its first step, for "
+        f"{fmean(plain['secondsOfAStep']):.2f} s.",
+    )
+    return f"""{about}
+
+| goal | measured | |
+|---|---|---|
+{modes_page.pause_row(modes_page.read(AS_IT_SHIPS))}
 """
 
 

@@ -16,7 +16,9 @@ TWO_GPUS = {name: FOLDER / f"generator-{name}-nano-two-gpus.json" for name in ("
 TWO_H200 = FOLDER / "generator-modes-nano-two-h200.json"
 RESTARTS = FOLDER / "generator-phyai-nano-restarts.json"
 
-EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU, where `seaCache` was measured
+KINDS = FOLDER / "generator-modes-nano-kinds.json"  # more kinds, 1280x720 and a queue, on the machine of Diffusers'
+SEA_CACHE = FOLDER / "generator-modes-nano-sea-cache.json"  # on the same machine
+EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
 PAUSE = 0.3  # goal, in seconds between two jobs
@@ -38,6 +40,14 @@ _PHYAI_COMMAND = (
     "sound:320x192,policy:320x192,forward_dynamics:320x192,inverse_dynamics:320x192,v2v:320x192,t2v:832x480 "
     "--first t2v:320x192 --work FOLDER --into FILE"
 )
+_KINDS_COMMAND = (
+    f"{_MODES} --shape nano --modes plain --jobs t2v:320x192,v2v:320x192,transfer:320x192,forward_dynamics:320x192,"
+    "inverse_dynamics:320x192,policy:320x192,t2v:1280x720 --first t2v:320x192 --pauses 4 --work FOLDER --into FILE"
+)
+_SEA_CACHE_COMMAND = (
+    f"{_MODES} --shape nano --modes seaCache --jobs t2v:320x192,t2v:832x480 --first t2v:320x192,t2v:832x480 "
+    "--work FOLDER --into FILE"
+)
 _ON_TWO_GPUS = "--jobs t2v:320x192,t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     (
@@ -45,6 +55,8 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
         "vLLM-Omni on one GPU; on the H100 the modes were `plain` and `seaCache`, and the jobs videos from text",
         (RESULT, EARLIER),
     ),
+    (_KINDS_COMMAND, "more of vLLM-Omni's kinds on one GPU, and its pauses", (KINDS,)),
+    (_SEA_CACHE_COMMAND, "its `seaCache` on that GPU", (SEA_CACHE,)),
     (
         "benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER",
         "where vLLM-Omni's time goes",
@@ -69,13 +81,13 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
 )
 _MISSING = """Not measured, because the time on the machines went to the other measurements:
 
-- an exact video of 1280x720, with any engine;
-- vLLM-Omni with FP8 and `seaCache` together, with attention in FP8, and compiled for each size (`static`); its
-  `seaCache` on an H200; its FP8, images, sound and videos from images on an H100; its cfg 2 without
-  HSDP on two H200; and its tp 2 on two H100;
-- PhyAI on an H200, but for its restarts, so neither cfg 2 nor tp 2 there;
-- the pause between two jobs of Diffusers, and so its videos an hour, though `auto` stands for it on H100 and H200;
-- continued videos, transfer and a robot's actions, with vLLM-Omni and Diffusers, on any GPU.
+- an exact video of 1280x720 on an H100, with any engine; and continued videos, transfer and a robot's actions there,
+  but with PhyAI;
+- vLLM-Omni with FP8 and `seaCache` together, with attention in FP8, and compiled for each size (`static`); its FP8,
+  images, sound and videos from images on an H100; its cfg 2 without HSDP on two H200; and its tp 2 on two H100;
+- vLLM-Omni's transfer on any GPU: it was tried, but failed, because the program of imageio-ffmpeg, which is in the
+  image, had not been copied to the machine;
+- PhyAI on an H200, but for its restarts, so neither cfg 2 nor tp 2 there.
 
 Not measured for other reasons: NVIDIA's recipe for FP8, which keeps 16 bit in the first and last three steps, and
 NVIDIA's own weights in FP8, because these were not there; and HSDP on GPUs without NVLink, because there were none, so
@@ -99,6 +111,7 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
+    kinds, sea_cache = read(KINDS), read(SEA_CACHE)
     two, two_h200 = {name: read(path) for name, path in TWO_GPUS.items()}, read(TWO_H200)
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
@@ -113,6 +126,12 @@ def text() -> str:
 - A job of the same kind and size was made before each video from text of 320x192 and 832x480. The other rows are of
   the first job of their kind. Peaks include what the server keeps of the jobs before.
 {_parts(results)}
+
+{_of_kinds(kinds)}
+
+{HEAD}
+{rows(kinds)}
+{rows(sea_cache)}
 
 Measured {earlier["day"]} on {earlier["machine"]}, with the same versions and jobs. The encoding is that of noise, so a
 whole job is at most as long as here:
@@ -130,9 +149,11 @@ whole job is at most as long as here:
 
 | goal | measured | |
 |---|---|---|
-{_goals(results)}
+{_goals(results, kinds)}
 
-{_an_hour(results)}
+{_an_hour(results, kinds)}
+
+{_MISSING}
 
 {kernels_page.generator()}
 
@@ -199,6 +220,16 @@ def _about(results: dict[str, Any]) -> str:
         "cuDNN, NCCL), which were the machine's. Random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
         "our engine.",
+    )
+
+
+def _of_kinds(kinds: dict[str, Any]) -> str:
+    """Introduce the table of more kinds and of `seaCache`."""
+    return filled(
+        f"Measured {kinds['day']} on {kinds['machine']}, with the same versions, at commit {kinds['commit']}: other "
+        "kinds of jobs, and `seaCache`. Jobs with a robot's actions have 17 frames. Before each video from text of "
+        "320x192, and with `seaCache` of 832x480, another one had been made; each other job is the first of its kind "
+        "or size.",
     )
 
 
@@ -296,7 +327,7 @@ def rows(results: dict[str, Any], engine: str = "") -> str:
     return "\n".join(lines)
 
 
-def _goals(results: dict[str, Any]) -> str:
+def _goals(results: dict[str, Any], kinds: dict[str, Any]) -> str:
     rows = []
     for size, goal in EXACT.items():
         job = _job(results, "plain", size)
@@ -304,23 +335,34 @@ def _goals(results: dict[str, Any]) -> str:
     for size, goal in LOSSY.items():
         job = _job(results, "fp8", size)
         rows.append(goal_row(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
-    pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
-    rows.append(goal_row(f"pause between two jobs: at most {PAUSE} s", pauses and max(pauses), PAUSE))
-    return "\n".join(rows)
+    return "\n".join([*rows, pause_row(kinds)])
 
 
-def _an_hour(results: dict[str, Any]) -> str:
-    """Say how many videos a resident worker with a queue makes in an hour, at least, and what was not measured."""
-    pauses = results["modes"]["plain"].get("secondsBetweenLastAndFirstStep")
-    jobs = {size: job for size in EXACT if (job := _job(results, "plain", size))}
-    if not (pauses and jobs):
-        return _MISSING
-    counts = " or ".join(f"{int(3600 / (job[0] + max(pauses)))} of {size}" for size, job in jobs.items())
-    an_hour = filled(
-        "By the seconds of generation and the longest pause a resident worker with a queue makes at least "
-        f"{counts} an hour; the pause and the end of a generation overlap, so it may be more.",
+def pause_row(results: dict[str, Any]) -> str:
+    """Return the row of the pause between two videos of 320x192. The longest decides."""
+    pause = max(results["modes"]["plain"]["secondsBetweenLastAndFirstStep"])
+    name = f"pause from the last step of a job to the first of the next, on an H200: at most {PAUSE} s"
+    return goal_row(name, pause, PAUSE)
+
+
+def _an_hour(results: dict[str, Any], kinds: dict[str, Any]) -> str:
+    """Say how many videos a resident worker with a queue makes in an hour."""
+    plain = kinds["modes"]["plain"]
+    ends = plain["secondsFromEndToEnd"]
+    small, large = (_job(found, "plain", size) for found, size in zip((kinds, results), EXACT, strict=True))
+    text = (
+        f"With two jobs in hand a worker took {min(ends):.2f} to {max(ends):.2f} s for each video of 320x192, from the "
+        f"end of one to the end of the next, which is {int(3600 / max(ends))} an hour"
     )
-    return f"{an_hour}\n\n{_MISSING}"
+    if small:
+        text += f". A video that was made alone took {small[0]:.2f} s, without its encoding"
+    if large:
+        pause = max(plain["secondsBetweenLastAndFirstStep"])
+        text += (
+            f". Of 832x480 it makes at least {int(3600 / (large[0] + pause))} an hour, by the seconds of generation "
+            "and the longest pause of the small ones"
+        )
+    return filled(f"{text}.")
 
 
 def goal_row(name: str, seconds: float | None, goal: float) -> str:

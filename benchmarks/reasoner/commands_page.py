@@ -7,6 +7,7 @@ from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding, large_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
+    FP8_TURNS,
     FULL_GPU,
     HOSTS_WITH_H200,
     NEWEST,
@@ -33,8 +34,8 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     ),
     (
         "benchmarks.reasoner.turns --work FOLDER --into FILE --lossy fp8,fp8Cache",
-        "the same in FP8; a first round did not end in the time that was left of the machine",
-        (),
+        "the same in FP8, on the fifth host, of which one round is there: the machine's time ended in the second",
+        (FP8_TURNS,),
     ),
     (f"{_GPU} --passes 0 --large 96", "clips of 1920 x 1080 on the first host", (SHIPPED_ON_H200,)),
     (
@@ -119,13 +120,13 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
 def text() -> str:
     """Return what was not measured, how the commands ran, and the commands."""
     missing = filled(
-        "Not measured with this release: raw vLLM on an H100, raw vLLM in FP8, the 8B on an H100, and NVIDIA's own "
+        "Not measured with this release: raw vLLM on an H100, the 8B on an H100, and NVIDIA's own "
         "checkpoints, also those in FP8: all weights are random.",
     )
     about = filled(
         "The packages of the image's lock were copied to each machine, beside the repository, and the commands ran "
         "there. Where several commands have one result, their files were merged, and the texts of answers left out. "
-        "The commands of the four hosts of the first table, the starts, those of commits 924b67c3 and 62279bc6, and "
+        "The commands of the five hosts of the first table, the starts, those of commits 924b67c3 and 62279bc6, and "
         "those of the last three rows ran with `CUDA_HOME=/none`, so that vLLM did not find CUDA's compiler. The "
         "starts of the older commit ran beside those of the newer one, by its own benchmark, whose question without a "
         "clip had been replaced by that of the newer one. The profile of a start was sampled with `py-spy record "

@@ -14,6 +14,7 @@ NEWEST = FOLDER / "reasoner-gpu-2b-h100-four.json"  # with a part of the room fo
 QUEUED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-four.json"  # passes with different numbers of jobs prepared, and FP8
 ON_H200 = FOLDER / "reasoner-gpu-2b-h200.json"  # an earlier commit: FP8 beside 16-bit, and all of vLLM's CUDA graphs
 SHIPPED_ON_H200 = FOLDER / "reasoner-gpu-2b-h200-turns.json"  # as it ships: in turn with raw vLLM, FP8, large clips
+FP8_TURNS = FOLDER / "reasoner-gpu-2b-h200-fp8-turns.json"  # in turn with raw vLLM in FP8, on a fifth host
 HOSTS_WITH_H200 = FOLDER / "reasoner-gpu-2b-h200-hosts.json"  # a pass on each of two other hosts
 STEPS = FOLDER / "engine-steps.json"  # what vLLM's engine did with requests from threads, and from processes
 PROCESSES = FOLDER / "reasoner-gpu-2b-h200-pair.json"  # a process of raw vLLM for each clip

@@ -1,7 +1,9 @@
 """Estimate how much memory a generation takes on each GPU of a worker, and how much a host has.
 
 Weights of Nano and Super by tensor parallelism, VAE, sound and peaks were measured on an H100 with Nano and 189 frames.
-Those of Diffusers at 1280x720 are of an earlier PyTorch, and what ships takes less at 832x480 (docs/benchmarks.md).
+Those of Diffusers at 1280x720 are of an earlier PyTorch, and what ships takes less at 832x480. What nvidia-smi counted
+on an H200 in each size, with memory that PyTorch keeps for later jobs, is less than this needs with its reserve
+(docs/benchmarks.md).
 """
 
 from collections.abc import Sequence

@@ -1,17 +1,19 @@
 """The memory of a generation follows from its workload, agrees with measurements and grows with the workload."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.generator.accelerations_page import DEFAULT, OURS
+from benchmarks.generator.accelerations_page import AS_IT_SHIPS, DEFAULT, OURS
+from benchmarks.generator.modes_page import KINDS
 from benchmarks.results import stored
 from cosmos_batch.catalogue.pipelines import GENERATORS
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
-from cosmos_batch.planning.generation.memory import Workload, gib_per_gpu
+from cosmos_batch.planning.generation.memory import RESERVE, Workload, gib_per_gpu
 from tests.support.generations import EDGE, settled
 
 PIPELINE = {pipeline.id: pipeline for pipeline in GENERATORS}
@@ -38,6 +40,15 @@ def test_the_computed_memory_of_a_large_video_covers_what_an_earlier_pytorch_too
     """It took 41.5 GiB for Nano at 1280x720 on an H100, without the parts that the test above names."""
     job = replace(Workload.of(settled({"size": "1280x720"}), False), tokens=2997)
     assert 0 <= gib_per_gpu(ParallelPlan(), NANO, "diffusers", job) - 41.5 <= 2.9
+
+
+@pytest.mark.parametrize(("engine", "results"), [("diffusers", AS_IT_SHIPS), ("vllm-omni", KINDS)])
+def test_the_planned_memory_with_its_reserve_covers_what_nvidia_smi_counted(engine: str, results: Path) -> None:
+    """The peaks are for Nano on an H200, and count what the process keeps for later jobs."""
+    for size, measured in stored(results)["modes"]["plain"]["kinds"]["t2v"].items():
+        job = replace(Workload.of(settled({"size": size}), False), tokens=2997)
+        needed = gib_per_gpu(ParallelPlan(), NANO, engine, job) / (1 - RESERVE)
+        assert 0 <= needed - measured["peakMiB"] / 1024 <= 5.1, size
 
 
 def test_the_computed_memory_agrees_with_the_measurement_of_vllm_omni() -> None:
