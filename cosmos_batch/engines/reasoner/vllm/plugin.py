@@ -6,7 +6,7 @@ engine, and writes the frames to a file that this plugin's loader reads. `pyproj
 point, and each of vLLM's processes calls it. See decision 050.
 """
 
-from contextlib import suppress
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -21,10 +21,22 @@ def register() -> None:
     out of the start what takes long and changes no answer.
     """
     _register_clip_loader()
-    _pass_ready_patches()
-    _inspect_models_here()
-    _copy_tokenizer_later()
-    _shorten_warm_up()
+    _change(ready_clips.register, "prepares clips in its own way, which is slower")
+    _change(_inspect_models_here, "starts another process to inspect a model, and waits for it")
+    _change(_shorten_warm_up, "warms up in its own way, for which the first answer waits longer")
+
+
+def _change(change: Callable[[], None], otherwise: str) -> None:
+    """Change vLLM. Where a release has moved what the change uses, the log says what vLLM does `otherwise`.
+
+    A change looks up all that it uses before it replaces anything.
+    """
+    from vllm.logger import init_logger
+
+    try:
+        change()
+    except (ImportError, AttributeError) as error:
+        init_logger(__name__).warning("This release of vLLM %s: %s: %s", otherwise, type(error).__name__, error)
 
 
 def _register_clip_loader() -> None:
@@ -44,29 +56,17 @@ def _register_clip_loader() -> None:
             return frames, ready_clips.with_patches(frames, metadata) if patches else metadata
 
 
-def _pass_ready_patches() -> None:
-    from vllm.logger import init_logger
-
-    try:
-        ready_clips.register()
-    except (ImportError, AttributeError) as error:
-        init_logger(__name__).warning(
-            "This release of vLLM prepares clips in its own way, which is slower: %s: %s", type(error).__name__, error
-        )
-
-
 def _inspect_models_here() -> None:
     """Give vLLM the classes of our models, which this process has imported for their processors.
 
     Otherwise vLLM starts another process that imports everything once more, only to look at a class; it waits for that,
     and keeps the result with the compiled code. It does so because a process that has used CUDA cannot be forked, and
-    importing some models uses CUDA. A release that has moved ours, or knows no Cosmos 3, inspects them in its own way.
+    importing some models uses CUDA.
     """
-    with suppress(ImportError, AttributeError):
-        from vllm import ModelRegistry
+    from vllm import ModelRegistry
 
-        for model, _ in ready_clips.served_models():
-            ModelRegistry.register_model(model.__name__, model)
+    for model, _ in ready_clips.served_models():
+        ModelRegistry.register_model(model.__name__, model)
 
 
 def _shorten_warm_up() -> None:
@@ -75,37 +75,25 @@ def _shorten_warm_up() -> None:
     Otherwise the first clip waits for both. vLLM has a thread to warm up what prepares media, beside the engine's load.
     By default that thread prepares a dummy image and video of the context's length, which takes 11 to 14 s on the host
     of an H100.
+
+    vLLM has one copy of the tokenizer for each thread that prepares requests, and makes all of them before it starts
+    the engine's process. When transformers loads a processor it copies the tokenizer several times, each time with all
+    of vLLM's copies. So vLLM begins with one copy here.
     """
-    try:
-        from vllm.renderers.base import BaseRenderer
-    except ImportError:  # a release without renderers; one whose renderers warm up in another way does not call ours
-        return
+    from vllm.renderers import hf
+    from vllm.renderers.base import BaseRenderer
+    from vllm.tokenizers.hf import ThreadSafeHFTokenizerMixin
+
+    make_pool = hf.maybe_make_thread_pool
 
     def warm_up(renderer: Any, processor: Any, *_: Any, **__: Any) -> None:
         processor.info.get_hf_processor()
-        _copy_tokenizer(renderer)
+        if isinstance(renderer.tokenizer, ThreadSafeHFTokenizerMixin):
+            _, (original, _) = renderer.tokenizer.__reduce__()
+            larger = make_pool(copy(original), renderer.model_config.renderer_num_workers + 1)
+            renderer.tokenizer.__class__ = larger.__class__  # the copies belong to the class
 
+    if not hasattr(BaseRenderer, "_warmup_mm_processor"):  # such a release would be left with a single copy
+        raise AttributeError("BaseRenderer has no _warmup_mm_processor")
     BaseRenderer._warmup_mm_processor = warm_up
-
-
-def _copy_tokenizer_later() -> None:
-    """Have vLLM begin with one copy of the tokenizer.
-
-    vLLM has one for each thread that prepares requests, and makes all of them before it starts the engine's process.
-    When transformers loads a processor it copies the tokenizer several times, each time with all of vLLM's copies.
-    """
-    with suppress(ImportError, AttributeError):  # in a release that has none, or has moved them
-        from vllm.renderers import hf
-
-        make_pool = hf.maybe_make_thread_pool
-        hf.maybe_make_thread_pool = lambda tokenizer, *_: make_pool(tokenizer, 1)
-
-
-def _copy_tokenizer(renderer: Any) -> None:
-    """Give a renderer, whose tokenizer has one copy, one for each of its threads."""
-    from vllm.tokenizers.hf import ThreadSafeHFTokenizerMixin, maybe_make_thread_pool
-
-    if isinstance(renderer.tokenizer, ThreadSafeHFTokenizerMixin):
-        _, (original, _) = renderer.tokenizer.__reduce__()
-        larger = maybe_make_thread_pool(copy(original), renderer.model_config.renderer_num_workers + 1)
-        renderer.tokenizer.__class__ = larger.__class__  # the copies belong to the class
+    hf.maybe_make_thread_pool = lambda tokenizer, *_: make_pool(tokenizer, 1)

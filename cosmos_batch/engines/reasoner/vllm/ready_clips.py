@@ -7,11 +7,16 @@ the GPU, which is vLLM's own default (`mm_device_do_normalize`).
 """
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from cosmos_batch.engines.reasoner.vllm.clip_patches import PatchSizes, cut_patches
+
+_OF_PROCESSOR = ("_apply_hf_processor_main", "_get_hf_mm_inputs")
+_OF_FACTS = ("_get_video_second_idx", "_get_vision_info", "get_video_processor")
+"""The methods of vLLM's classes that are overridden or called."""
 
 _sizes: PatchSizes | None = None  # those of the model that this process serves, if its processor takes patches
 
@@ -50,7 +55,7 @@ def served_models() -> list[tuple[Any, Any]]:
 def register() -> None:
     """Have vLLM's Qwen3-VL and Cosmos 3 models prepare media with a processor that takes ready patches.
 
-    Raises ImportError or AttributeError where a release has moved what this uses.
+    Raises ImportError or AttributeError where a release has moved a class or method that this uses.
     """
     import torch
     from transformers.feature_extraction_utils import BatchFeature
@@ -98,6 +103,12 @@ def register() -> None:
             )
             return (size.height, size.width) == (height, width)
 
-    builder = qwen3_vl.Qwen3VLDummyInputsBuilder
-    for model, info in served_models():
+    builder, models = qwen3_vl.Qwen3VLDummyInputsBuilder, served_models()
+    for names, classes in (
+        (_OF_PROCESSOR, [qwen3_vl.Qwen3VLMultiModalProcessor]),
+        (_OF_FACTS, [info for _, info in models]),
+    ):
+        for name, one in product(names, classes):
+            getattr(one, name)
+    for model, info in models:
         MULTIMODAL_REGISTRY.register_processor(ReadyClipProcessor, info=info, dummy_inputs=builder)(model)

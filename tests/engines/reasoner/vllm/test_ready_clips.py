@@ -1,5 +1,6 @@
 """Clips whose patches our threads cut, against what vLLM and transformers compute of the same frames."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -46,15 +47,98 @@ def test_without_the_processor_no_patches_are_cut() -> None:
     assert type(ready_clips.with_patches(some_frames(4, 64, 64), {"fps": 4})) is dict
 
 
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Provide our warnings in vLLM's log. What `plugin.register` replaces, other than classes, is put back."""
+    from vllm.renderers import hf
+    from vllm.renderers.base import BaseRenderer
+
+    ready_clips.served_models()  # their modules register processors themselves when they are imported
+    monkeypatch.setattr(BaseRenderer, "_warmup_mm_processor", BaseRenderer._warmup_mm_processor)
+    monkeypatch.setattr(hf, "maybe_make_thread_pool", hf.maybe_make_thread_pool)
+    warnings: list[str] = []
+
+    def note(_: logging.Logger, text: str, *arguments: object) -> None:
+        if text.startswith("This release of vLLM"):
+            warnings.append(text % arguments)
+
+    monkeypatch.setattr("logging.Logger.warning", note)
+    return warnings
+
+
+def without(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> None:
+    """Have a class and those that it inherits from lack a method."""
+    for one in of.__mro__:
+        if name in vars(one):
+            monkeypatch.delattr(one, name)
+
+
 @needs_vllm
-def test_a_release_that_moved_the_processor_prepares_clips_itself_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_moved_the_processor_prepares_clips_itself_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
     from vllm.model_executor.models import qwen3_vl
 
-    said: list[str] = []
     monkeypatch.delattr(qwen3_vl, "Qwen3VLMultiModalProcessor")
-    monkeypatch.setattr("logging.Logger.warning", lambda _, text, *arguments: said.append(text % arguments))
-    plugin._pass_ready_patches()
-    assert any("in its own way, which is slower" in text and "Qwen3VLMultiModalProcessor" in text for text in said)
+    plugin.register()
+    [warning] = said
+    assert "in its own way, which is slower" in warning and "Qwen3VLMultiModalProcessor" in warning
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        ("Qwen3VLMultiModalProcessor", "_apply_hf_processor_main"),
+        ("Qwen3VLMultiModalProcessor", "_get_hf_mm_inputs"),
+        ("Qwen3VLProcessingInfo", "_get_video_second_idx"),
+        ("Qwen3VLProcessingInfo", "_get_vision_info"),
+        ("Qwen3VLProcessingInfo", "get_video_processor"),
+    ],
+)
+def test_a_release_that_moved_a_method_prepares_clips_itself_and_says_so(
+    of: str, name: str, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    from vllm.model_executor.models import qwen3_vl
+    from vllm.multimodal import MULTIMODAL_REGISTRY
+
+    monkeypatch.setattr(MULTIMODAL_REGISTRY, "register_processor", lambda *_, **__: pytest.fail("it was registered"))
+    without(monkeypatch, getattr(qwen3_vl, of), name)
+    plugin.register()
+    [warning] = said
+    assert "in its own way, which is slower" in warning and name in warning
+
+
+@needs_vllm
+def test_a_release_that_warms_up_in_another_way_keeps_its_copies_of_the_tokenizer_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    from vllm.renderers import hf
+    from vllm.renderers.base import BaseRenderer
+
+    without(monkeypatch, BaseRenderer, "_warmup_mm_processor")
+    make_pool = hf.maybe_make_thread_pool
+    plugin.register()
+    [warning] = said
+    assert "warms up in its own way" in warning and hf.maybe_make_thread_pool is make_pool
+
+
+@needs_vllm
+def test_a_release_without_the_list_of_models_inspects_them_in_a_process_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    import vllm
+
+    monkeypatch.delitem(vars(vllm), "ModelRegistry", raising=False)
+    monkeypatch.setattr(vllm, "__getattr__", absent)
+    plugin.register()
+    [warning] = said
+    assert "starts another process to inspect a model" in warning
+
+
+def absent(name: str) -> None:
+    """Take the place of the function with which a module imports names late, and find none."""
+    raise AttributeError(name)
 
 
 _COMPARE = """
