@@ -54,7 +54,8 @@ function RunForm({ form }: { form: NewRunForm }) {
   const [files, setFiles] = useState<Record<string, string>>({});
   const [seeds, setSeeds] = useState("");
   const [plan, setPlan] = useState<PlanShown | null>(null);
-  const [copying, setCopying] = useState(false);
+  const [copying, setCopying] = useState(false); // the dropped files
+  const [copies, setCopies] = useState(0); // of parameters' files that are under way
   const changes = useRef(0); // of the form so far
   const { busy, problem, setProblem, perform } = useAction();
   const surface = form.pipelines.find((one) => one.id === pipeline)?.surface ?? "reasoner";
@@ -88,12 +89,24 @@ function RunForm({ form }: { form: NewRunForm }) {
       });
       if (changes.current === before) setPlan(answer);
     });
-  const takeFile = (path: string, folder: string | null) => {
+  const setFile = (path: string, folder: string | null) => {
     outdate();
     setFiles((before) => {
       const others = Object.entries(before).filter(([other]) => other !== path);
       return Object.fromEntries(folder === null ? others : [...others, [path, folder]]);
     });
+  };
+  // Copies a parameter's file to the console, or forgets it. A plan that is asked for meanwhile would be without it.
+  const takeFile = async (path: string, file: File | null) => {
+    setFile(path, null);
+    if (!file) return;
+    setCopies((before) => before + 1);
+    try {
+      const values = new URLSearchParams({ name: file.name });
+      setFile(path, (await ask<Dropped>(`/api/dropped?${values}`, { method: "POST", body: file })).folder);
+    } finally {
+      setCopies((before) => before - 1);
+    }
   };
   const start = () =>
     perform(async () => {
@@ -178,8 +191,8 @@ function RunForm({ form }: { form: NewRunForm }) {
       </Checkbox>
       <Button
         loading={busy && !plan}
-        disabled={copying}
-        disabledReason="The dropped files are still being copied."
+        disabled={copying || copies > 0}
+        disabledReason="Files are still being copied."
         onClick={() => void makePlan()}
       >
         Show the plan and its price

@@ -11,7 +11,7 @@ export interface ParameterFormProps {
   parameters: Parameters;
   onChange: (parameters: Parameters) => void;
   // Takes the id of a dropped file, or null for none, for the parameter at a path such as `controls.edge.path`.
-  onFile: (path: string, folder: string | null) => void;
+  onFile: (path: string, file: File | null) => Promise<void>;
 }
 
 // All parameters of a pipeline, in a part of the page that is closed at first.

@@ -2,15 +2,15 @@ import Checkbox from "@cloudscape-design/components/checkbox";
 import Input from "@cloudscape-design/components/input";
 import Select from "@cloudscape-design/components/select";
 import { useState } from "react";
-import { ask, useAction } from "./api";
+import { useAction } from "./api";
 import { ParameterFields, type Parameters, type Value } from "./parameter_form";
-import type { Dropped, FormField } from "./types";
+import type { FormField } from "./types";
 
 interface ParameterInputProps {
   field: FormField;
   value: Value | undefined;
   onChange: (value: Value | undefined) => void;
-  onFile: (path: string, folder: string | null) => void;
+  onFile: (path: string, file: File | null) => Promise<void>;
   // Where the parameter is among all, such as `controls.edge.path`.
   path: string;
 }
@@ -47,7 +47,7 @@ export function GroupInput({ field, value, onChange, onFile, path }: ParameterIn
             checked={name in members}
             onChange={({ detail }) => {
               set(name, detail.checked ? {} : undefined);
-              for (const one of field.fields) onFile(`${path}.${name}.${one.name}`, null);
+              for (const one of field.fields) void onFile(`${path}.${name}.${one.name}`, null);
             }}
           >
             {name}
@@ -89,9 +89,7 @@ function FileInput({ value, onChange, onFile, path, field }: ParameterInputProps
   const take = (file: File | undefined) =>
     perform(async () => {
       onChange(undefined);
-      if (!file) return onFile(path, null);
-      const values = new URLSearchParams({ name: file.name });
-      onFile(path, (await ask<Dropped>(`/api/dropped?${values}`, { method: "POST", body: file })).folder);
+      await onFile(path, file ?? null);
     });
   return (
     <div className="file-input">
@@ -99,7 +97,7 @@ function FileInput({ value, onChange, onFile, path, field }: ParameterInputProps
         value={typeof value === "string" ? value : ""}
         placeholder="s3://bucket/key"
         onChange={({ detail }) => {
-          onFile(path, null);
+          void onFile(path, null);
           onChange(detail.value.trim() || undefined);
         }}
       />
