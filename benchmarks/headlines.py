@@ -49,7 +49,8 @@ def _reasoner() -> str:
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
         f"{shipped['vllm']} | {listed(ours, 1)} clips a second of {shipped['clips']:,} that are sent at once, with the "
         f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)}. With "
-        f"`fp8` and `fp8Cache`, on another H200, {in_fp8:.1f}, and raw {raw_in_fp8:.1f}. On "
+        f"`fp8` and `fp8Cache` {gpu_results.steady_rate(shipped, 'fp8Cache'):.1f}, and on another H200 {in_fp8:.1f} in "
+        f"turn with raw `LLM.generate` in FP8, {raw_in_fp8:.1f}, in a pass each. On "
         f"two H100, with earlier commits, {listed(on_h100, 2)}: below the goal of {shipped_page.RATES['bf16']} |"
     )
 
@@ -103,7 +104,8 @@ def _simulation() -> str:
     results = stored(RESULTS)
     [run] = [run for run in results["runs"] if run["max_workers"] == WORKERS]
     return (
-        f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the real functions | "
+        f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the real functions and the times of an "
+        "earlier vLLM, which are within those of what ships | "
         f"{run['finished_at'] / 3600:.1f} hours, ${run['dollars']:,.0f}, {run['idle_share']:.1%} idle |"
     )
 

@@ -69,7 +69,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "inverse_dynamics": {"mode": "inverse_dynamics", **_ROBOT},
     "policy": {"mode": "policy", **_ROBOT},
 }
-"""Kinds of jobs, with the parameters of their requests. Those of a robot have 17 frames, whatever the workload has."""
+"""Kinds of jobs, with the parameters of their requests. Those of a robot have 17 frames, whatever the workload has.
+
+All kinds have the workload's steps and guidance, so that a step costs the same; by default an image has 50 steps, and a
+job with actions has 30 and no guidance.
+"""
 
 MEDIA: dict[str, Medium] = {
     "i2v": "image",

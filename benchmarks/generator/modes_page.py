@@ -7,6 +7,7 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.paragraphs import filled, listed
 from benchmarks.results import FOLDER, commands_table, stored
+from cosmos_batch.catalogue.generation import MODES
 
 RESULT = FOLDER / "generator-modes-nano.json"
 PHYAI = FOLDER / "generator-phyai-nano.json"
@@ -87,7 +88,11 @@ _MISSING = """Not measured, because the time on the machines went to the other m
   images, sound and videos from images on an H100; its cfg 2 without HSDP on two H200; and its tp 2 on two H100;
 - vLLM-Omni's transfer on any GPU: it was tried, but failed, because the program of imageio-ffmpeg, which is in the
   image, had not been copied to the machine;
-- PhyAI on an H200, but for its restarts, so neither cfg 2 nor tp 2 there.
+- Diffusers' images, videos from images and sound on an H100; images of 1280x720, and videos from images and sound above
+  320x192, with any engine; on two GPUs all but videos from text of 320x192 and 832x480;
+- a queue of videos on an H100, and of larger ones than 320x192;
+- PhyAI on an H200, but for its restarts, so neither cfg 2 nor tp 2 there;
+- what memory in segments that can grow (`expandable_segments`) gains: it is on, and no run was without.
 
 Not measured for other reasons: NVIDIA's recipe for FP8, which keeps 16 bit in the first and last three steps, and
 NVIDIA's own weights in FP8, because these were not there; and HSDP on GPUs without NVLink, because there were none, so
@@ -133,8 +138,7 @@ def text() -> str:
 {rows(kinds)}
 {rows(sea_cache)}
 
-Measured {earlier["day"]} on {earlier["machine"]}, with the same versions and jobs. The encoding is that of noise, so a
-whole job is at most as long as here:
+{_of_h100(earlier)}
 
 {HEAD}
 {rows(earlier)}
@@ -219,7 +223,10 @@ def _about(results: dict[str, Any]) -> str:
         "runs of the generator Python's packages are those of the image's lock, except NVIDIA's libraries (CUDA, "
         "cuDNN, NCCL), which were the machine's. Random weights in Cosmos3-Nano's true shape, "
         f"{results['frames']} frames, {results['steps']} steps, prompts of 1,500 tokens, without guardrails, through "
-        "our engine.",
+        "our engine. All kinds of jobs have these steps, and guidance with the negative prompt, so that their times "
+        f"can be compared: by default an image has {MODES['t2i'].steps} steps, and one with a robot's actions has "
+        f"{MODES['policy'].steps} and no guidance, which are {MODES['policy'].steps} passes of the model in place of "
+        f"{2 * results['steps']}.",
     )
 
 
@@ -233,11 +240,19 @@ def _of_kinds(kinds: dict[str, Any]) -> str:
     )
 
 
+def _of_h100(earlier: dict[str, Any]) -> str:
+    """Introduce the table of an H100."""
+    return filled(
+        f"Measured {earlier['day']} on {earlier['machine']}, with the same versions and videos from text. The encoding "
+        "is that of noise, so a whole job is at most as long as here:",
+    )
+
+
 def _phyai(results: dict[str, Any]) -> str:
     return filled(
         f"PhyAI, at the commit of its image ({results['engine']}), made a job of each kind that our table of engines "
         f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while up to three "
-        "of the host's other GPUs ran benchmarks. Weights, frames, steps and prompts were those of the table above; "
+        "of the host's other GPUs ran benchmarks. Weights, frames, steps and prompts were those of the tables above; "
         "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
         "compiled kernels for more than a minute. Each other job is the first of its kind or size.",
     )
@@ -269,8 +284,10 @@ def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
         f"as fast with it as on one GPU, at {small} and {large}. With tp 2, which splits each layer, it needs "
         f"{split / one[0]:.2f} times as long as on one GPU at {small}, and at {large} it is {one[1] / large_split:.2f} "
         "times as fast; each GPU holds about six tenths of the memory. vLLM-Omni takes "
-        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the second table has its times on one H100, of "
-        "another run. Videos of 832x480 were the first of their size.",
+        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the table of one H100 has its times there, of "
+        "another run. Videos of 832x480 were the first of their size. PhyAI's figures at 320x192 on one GPU vary: in "
+        "that run, beside other benchmarks, a video from an image took "
+        f"{phyai['modes']['plain']['kinds']['i2v'][small]['seconds']['generate']:.2f} s with as many steps.",
     )
 
 

@@ -202,7 +202,7 @@ def _prepared_in_processes(found: dict[str, Any]) -> str:
         f"{idle_seconds(session[f'prepared {order[0]}'])[0]:.1f} s of the first {FIRST_SECONDS}; why is not known.",
     )
     rows = [
-        f"| jobs prepared at once | clips per second | GPU busy, with the ends | idle in the first {FIRST_SECONDS} s |",
+        f"| jobs prepared at once | clips per second | GPU busy, whole pass | idle in the first {FIRST_SECONDS} s |",
         "|---|---|---|---|",
     ]
     for jobs in (8, 16, 24):

@@ -21,6 +21,7 @@ from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import gpu as reasoner_gpu
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
 from benchmarks.results import FOLDER, kept
+from cosmos_batch.catalogue.engines import GENERATOR_ABILITIES
 from cosmos_batch.catalogue.hardware import GPUS
 from cosmos_batch.engines.generator.diffusers.acceleration import Accelerations
 from cosmos_batch.engines.library_imports import import_torchvision
@@ -94,6 +95,23 @@ def test_the_ratios_of_an_h200_are_those_that_were_measured() -> None:
         for path in (modes_page.RESULT, modes_page.EARLIER)
     )
     assert (GPUS["H200"].clip_times_h100, GPUS["H200"].video_times_h100) == (round(clips, 2), round(one / other, 2))
+
+
+def test_auto_is_the_engine_that_was_measured_to_be_faster_on_a_gpu() -> None:
+    def seconds(path: Path) -> dict[str, float]:
+        videos = modes_page.read(path)["modes"]["plain"]["kinds"]["t2v"]
+        return {size: job["seconds"]["generate"] for size, job in videos.items()}
+
+    ours = json.loads(accelerations_page.OURS.read_text(encoding="utf-8"))["sizes"]
+    on_h100 = {size: rows["asynchronous"]["seconds"] for size, rows in ours.items() if "asynchronous" in rows}
+    faster = {
+        "H100": (on_h100, seconds(modes_page.EARLIER)),
+        "H200": (seconds(accelerations_page.AS_IT_SHIPS), seconds(modes_page.KINDS)),
+    }
+    for diffusers, omni in faster.values():
+        both = diffusers.keys() & omni.keys()
+        assert len(both) == 2 and all(diffusers[size] < omni[size] for size in both)
+    assert set(GENERATOR_ABILITIES["diffusers"].fastest_on) == set(faster)
 
 
 def test_agreement_counts_tokens_until_the_first_that_differs() -> None:

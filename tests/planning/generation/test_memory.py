@@ -1,5 +1,7 @@
 """The memory of a generation follows from its workload, agrees with measurements and grows with the workload."""
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks.generator.accelerations_page import AS_IT_SHIPS, DEFAULT, OURS
 from benchmarks.generator.modes_page import KINDS
+from benchmarks.page import PAGE
 from benchmarks.results import stored
+from cosmos_batch.catalogue.generation import Resolution
 from cosmos_batch.catalogue.pipelines import GENERATORS
 from cosmos_batch.contract.generation.parameters import SEQUENCE_LIMIT
 from cosmos_batch.contract.generation.serving import ParallelPlan
@@ -86,6 +90,18 @@ def test_the_computed_memory_covers_what_two_gpus_took(engine: str, plan: Parall
     """Peaks in GiB for Nano (benchmarks/results/generator-*-nano-two-*.json): tp 2 of vLLM-Omni on H200, else H100."""
     job = replace(Workload.of(settled({"size": size}), False), tokens=3000)
     assert 0 <= gib_per_gpu(plan, NANO, engine, job) - peak <= 5.1
+
+
+@pytest.mark.parametrize("resolution", ["720p", "480p", "256p"])
+def test_the_page_on_the_generator_says_how_much_memory_a_gpu_needs(resolution: Resolution) -> None:
+    page = " ".join((PAGE.parent / "generator.md").read_text(encoding="utf-8").split())
+    for engine in ("diffusers", "vllm-omni"):
+        bare, guarded = (
+            gib_per_gpu(ParallelPlan(), NANO, engine, Workload.largest(NANO.modes, resolution, guardrails))
+            for guardrails in (False, True)
+        )
+        least, with_guardrails = (math.ceil(gib / (1 - RESERVE)) for gib in (bare, guarded))
+        assert re.search(rf"\b{least}( GiB)? \({with_guardrails}( with guardrails)?\)", page), (engine, least)
 
 
 def test_guardrails_and_the_keys_and_values_of_prompts_take_memory() -> None:
