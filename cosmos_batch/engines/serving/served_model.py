@@ -94,7 +94,8 @@ class ServedModel(Generic[Plan]):
             async with server.address.async_client() as connection:
                 answer = await send(connection)
         except (ServerFault, httpx2.TransportError) as error:
-            raise await self._explain(server, error) from error
+            # Counted before anything is awaited, because the other requests of a server that ended fail meanwhile.
+            raise await self._explain(server, error, was_alone=self._requests == 1) from error
         finally:
             self._requests -= 1
         self._crashes = 0
@@ -247,10 +248,11 @@ class ServedModel(Generic[Plan]):
         self._count_crash(ended)
         await asyncio.to_thread(self._start)
 
-    async def _explain(self, server: Server, error: Exception) -> Exception:
+    async def _explain(self, server: Server, error: Exception, was_alone: bool) -> Exception:
         """Return the exception to raise for an error of one request.
 
-        That is EngineDied where the server ended, and otherwise a Failure of this request alone.
+        That is EngineDied where the server ended, and otherwise a Failure of this request alone. `was_alone` is whether
+        no other request was under way when this one failed.
         """
         if await _is_healthy(server):
             log.error("the engine failed at a request", extra={"errors": server.error_lines})
@@ -260,7 +262,7 @@ class ServedModel(Generic[Plan]):
         # A program's compute process may end first and fail its requests; the server's own process ends seconds later.
         if not await asyncio.to_thread(server.wait, _ENDING_SECONDS):
             await asyncio.to_thread(server.stop)
-        was_alone = self._requests == 1
+        was_alone = was_alone and self._last_counted is not server  # one that failed before this one has counted it
         self._count_crash(server)
         if was_alone and self._ran_out_of_memory(server) and self.plan.smaller() is None:
             message = "Memory ran out on this job: the engine ran out of GPU memory."

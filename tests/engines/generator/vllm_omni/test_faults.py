@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from cosmos_batch.contract.error import Failure
@@ -84,6 +87,49 @@ def test_crash_out_of_memory_fails_the_only_job_without_retry(make: Make, tmp_pa
     assert error.code == "EngineFailed" and not error.retryable
     assert "ran out of GPU memory" in error.message and "lower resolution" in error.remedy
     assert video(make(VIDEO), tmp_path)
+
+
+def test_crash_out_of_memory_fails_neither_of_two_jobs_for_good(engine: VllmOmniEngine, tmp_path: Path) -> None:
+    """One job is decoded while another is denoised, and either may be the one that took too much memory."""
+
+    async def both() -> tuple[GeneratorOutput | BaseException, GeneratorOutput | BaseException]:
+        (tmp_path / "other").mkdir()
+        files = GenerationFiles(None, {})
+        decoded = engine.generate(generation(VIDEO, prompt="lingers"), files, folder(tmp_path), "decoded")
+        denoised = engine.generate(generation(VIDEO, prompt="starve"), files, tmp_path / "other", "denoised")
+        return await asyncio.gather(decoded, denoised, return_exceptions=True)
+
+    for end in asyncio.run(both()):
+        assert isinstance(end, EngineDied) and end.error.retryable and "ran out of GPU memory" in end.error.message
+
+
+@pytest.mark.parametrize("after_the_first", [False, True])
+def test_requests_of_a_crashed_server_are_retried_however_late_each_notices_it(
+    engine: VllmOmniEngine, after_the_first: bool
+) -> None:
+    """A request notices it at its next poll, which may be after another request's error was handled."""
+    server = engine._served._server
+    assert server is not None
+    first_ended = asyncio.Event()
+
+    async def first(_connection: httpx2.AsyncClient) -> None:
+        server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
+        os.kill(server._process.pid, signal.SIGKILL)
+        await asyncio.to_thread(server.wait, 20)
+        raise httpx2.ReadError("it is gone")
+
+    async def second(_connection: httpx2.AsyncClient) -> None:
+        await asyncio.to_thread(server.wait, 20)
+        if after_the_first:
+            await first_ended.wait()
+        raise httpx2.ConnectError("nothing listens")
+
+    async def both() -> list[BaseException | None]:
+        requests = [asyncio.ensure_future(engine._served.request(send)) for send in (first, second)]
+        requests[0].add_done_callback(lambda _: first_ended.set())
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    assert [type(end) for end in asyncio.run(both())] == [EngineDied, EngineDied]
 
 
 def test_server_restarts_after_a_crash(make: Make, tmp_path: Path) -> None:

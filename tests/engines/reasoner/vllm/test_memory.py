@@ -232,7 +232,7 @@ def test_the_plan_becomes_smaller_once_whichever_job_restarts_the_server(dying: 
 
     async def both() -> None:
         await dying._served._running_server()
-        await dying._served._explain(server, httpx2.ReadError("it is gone"))
+        await dying._served._explain(server, httpx2.ReadError("it is gone"), was_alone=True)
 
     asyncio.run(both())
     assert dying._served._server is not None and dying._served._server.last_lines[0] == f"serving {before // 4}"
