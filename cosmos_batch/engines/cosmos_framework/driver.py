@@ -89,12 +89,16 @@ class Framework:
         if body["guardrails"]:
             self._check_prompt(arguments.prompt)
 
-    def work(self, body: Body) -> Body | None:
+    def read(self, body: Body) -> Any:
+        """Return the framework's arguments, which must name files that are there. It opens them while it works."""
+        return self._arguments(body)
+
+    def work(self, body: Body, inputs: Any) -> Body | None:
         """Generate one sample; the first process has the output."""
         self._verdicts.clear()
         self._pipe.guardrails = self._guardrails if body["guardrails"] else None
         self._system_prompt = body.get("system_prompt")
-        outputs = self._pipe.generate([self._arguments(body)])
+        outputs = self._pipe.generate([inputs])
         if not outputs:  # this process only shares the work of the first
             return None
         output = outputs[0]

@@ -10,6 +10,9 @@ with the result of the first process, or with `{"error": {"message"}}`: status 4
 if a guardrail does (`{"error": {"blocked"}}`), 500 if the work failed. The work of a cancelled job goes on while the
 worker removes the job's folder; if it fails then, the group serves the next job. Any other exception ends the group,
 and the worker that started it starts it again.
+
+Each process reads the job's files before the work begins, and the work begins only if all of them could: a process that
+left it would leave the others waiting for it.
 """
 
 import ctypes
@@ -20,6 +23,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -45,8 +49,11 @@ class GroupModel(Protocol):
         Raises ValueError, Blocked, or WorkFailed.
         """
 
-    def work(self, body: Body) -> Body | None:
-        """Do the work, in every process; the first one's result is the answer.
+    def read(self, body: Body) -> Any:
+        """Return what the work needs of the job's files, in every process and without waiting for another."""
+
+    def work(self, body: Body, inputs: Any) -> Body | None:
+        """Do the work with what `read` returned, in every process; the first one's result is the answer.
 
         Raises Blocked or WorkFailed, either in all processes or in none.
         """
@@ -75,11 +82,6 @@ class PendingWork:
     body: Body
     answer: "Future[Body]" = field(default_factory=Future)
 
-    @property
-    def is_abandoned(self) -> bool:
-        """Return whether the job's folder, which contains this work's folder, was removed, as after a cancelled job."""
-        return not Path(self.body["folder"]).parent.is_dir()
-
 
 def end_with_torchrun() -> None:
     """Have the kernel kill this process as soon as torchrun's own process ends.
@@ -101,18 +103,45 @@ def serve(model: GroupModel, socket: str, is_first: bool) -> None:
             _broadcast(group, pending.body)
             last.folder, last.steps_before = pending.body["folder"], model.steps
             try:
-                pending.answer.set_result(model.work(pending.body) or {})
+                pending.answer.set_result(_work(group, model, pending.body) or {})
             except (Blocked, WorkFailed) as error:
                 pending.answer.set_exception(error)
-            except OSError:
-                if not pending.is_abandoned:
-                    raise
-                pending.answer.set_exception(WorkFailed(_ABANDONED))
     while True:
-        try:
-            model.work(_broadcast(group, None))
-        except (Blocked, WorkFailed):
-            continue  # the first process answers
+        with suppress(Blocked, WorkFailed):  # the first process answers
+            _work(group, model, _broadcast(group, None))
+
+
+def _work(group: Any, model: GroupModel, body: Body) -> Body | None:
+    """Do the work in this process, if every process of the group could read the job's files.
+
+    Raises Blocked, or WorkFailed, also for an abandoned job whose files are gone.
+    """
+    inputs, could_read = None, False
+    with suppress(WorkFailed), _forgiving_abandoned(body):
+        inputs, could_read = model.read(body), True
+    if not _in_all(group, could_read):
+        raise WorkFailed(_ABANDONED)
+    with _forgiving_abandoned(body):
+        return model.work(body, inputs)
+
+
+@contextmanager
+def _forgiving_abandoned(body: Body) -> Iterator[None]:
+    """Raise WorkFailed if the block fails because the job's folder was removed.
+
+    A library that checks a path itself raises a ValueError, as pydantic does.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if not _is_abandoned(body):
+            raise
+        raise WorkFailed(_ABANDONED) from error
+
+
+def _is_abandoned(body: Body) -> bool:
+    """Return whether the job's folder, which contains the work's folder, was removed, as after a cancelled job."""
+    return not Path(body["folder"]).parent.is_dir()
 
 
 def _cpu_group() -> Any:
@@ -135,15 +164,27 @@ def _broadcast(group: Any, body: Body | None) -> Any:
     return objects[0]
 
 
+def _in_all(group: Any, condition: bool) -> bool:
+    """Return whether a condition is true in all processes; each waits for the others."""
+    if group is None:
+        return condition
+    import torch
+
+    everywhere = torch.tensor(int(condition))
+    torch.distributed.all_reduce(everywhere, torch.distributed.ReduceOp.MIN, group=group)
+    return bool(everywhere)
+
+
 def _accepted(arrived: "queue.Queue[PendingWork]", model: GroupModel) -> Iterator[PendingWork]:
     """Yield the requests that the model accepts, and answer the others with the error."""
     while True:
         pending = arrived.get()
-        if pending.is_abandoned:
+        if _is_abandoned(pending.body):
             pending.answer.set_exception(WorkFailed(_ABANDONED))
             continue
         try:
-            model.check(pending.body)
+            with _forgiving_abandoned(pending.body):
+                model.check(pending.body)
         except (ValueError, Blocked, WorkFailed) as error:  # pydantic's errors are ValueErrors
             pending.answer.set_exception(error)
         else:

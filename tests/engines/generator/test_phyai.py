@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -133,6 +134,34 @@ def test_a_cancelled_job_whose_folder_is_removed_leaves_the_group_to_the_next(
     assert engine._served is not None
     server = engine._served._server
     asyncio.run(cancel_two())
+    make({"mode": "t2v", **SMALL, **FEW})
+    assert video(tmp_path)[2] == 9 and engine._served._server is server, "the group was not started again"
+
+
+@pytest.mark.parametrize("parameters", [{**SMALL, **FEW}, {"mode": "policy", **ACTIONS}], ids=["video", "actions"])
+def test_a_job_cancelled_before_its_frames_are_read_leaves_the_group_to_the_next(
+    make: Make, engine: PhyaiEngine, tmp_path: Path, picture: Path, parameters: dict[str, Any]
+) -> None:
+    """The request was checked, but no process has loaded the frames from the job's folder when that is removed."""
+    assert engine._served is not None
+    server, tokenizer = engine._served._server, engine._served._checkpoint / "text_tokenizer"
+    (folder := tmp_path / "cancelled").mkdir()
+
+    async def cancel() -> None:
+        engine._turn = asyncio.Lock()
+        generation = settled(parameters, "image", guardrails=False)
+        job = asyncio.ensure_future(engine.generate(generation, GenerationFiles(picture, {}), folder, "job"))
+        while not (tokenizer / "held").exists():
+            await asyncio.sleep(0.01)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+
+    (tokenizer / "hold").touch()
+    asyncio.run(cancel())
+    shutil.rmtree(folder)
+    (tokenizer / "held").unlink()
+    (tokenizer / "hold").unlink()
     make({"mode": "t2v", **SMALL, **FEW})
     assert video(tmp_path)[2] == 9 and engine._served._server is server, "the group was not started again"
 

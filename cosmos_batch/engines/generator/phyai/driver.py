@@ -58,12 +58,18 @@ class PhyAI:
         """Build PhyAI's request on the CPU, which validates it. Raises ValueError."""
         self._request(body["request"])
 
-    def work(self, body: Body) -> Body | None:
+    def read(self, body: Body) -> tuple[Any, Any]:
+        """Return PhyAI's request and the frames that condition a video; None where there are none."""
+        parameters = body["request"]
+        conditions = parameters["mode"] == "video" and parameters["frames"] is not None
+        return self._request(parameters), pixels_of(parameters["frames"]) if conditions else None
+
+    def work(self, body: Body, inputs: tuple[Any, Any]) -> Body | None:
         """Generate in every process of torchrun's group; the first writes the output and returns its answer."""
         parameters, folder = body["request"], Path(body["folder"])
-        request = self._request(parameters)
+        request, pixels = inputs
         if parameters["mode"] == "video":
-            result = self._engine.step(self._conditioned(request, parameters))
+            result = self._engine.step(request if pixels is None else self._conditioned(request, pixels))
             output = result if isinstance(result, dict) else {"video": result}
         else:
             result = self._actions.step(request, decode_video=True)
@@ -74,16 +80,14 @@ class PhyAI:
         make = video_request if parameters["mode"] == "video" else action_request
         return make(parameters, f"{self._checkpoint}/text_tokenizer")
 
-    def _conditioned(self, request: Any, parameters: Body) -> Any:
+    def _conditioned(self, request: Any, pixels: Any) -> Any:
         """Return the request with the latents of the input frames, padded with zeros, which PhyAI does not read.
 
         The VAE is causal: the latents of the first frames do not depend on later ones.
         """
-        if parameters["frames"] is None:
-            return request
         import torch
 
-        latents = self._engine.entry.scheduler.encode(pixels_of(parameters["frames"]))
+        latents = self._engine.entry.scheduler.encode(pixels)
         rest = request.video_shape[0] - latents.shape[2]
         whole = torch.nn.functional.pad(latents, (0, 0, 0, 0, 0, rest))
         return replace(request, cond_latents=whole)

@@ -1,5 +1,11 @@
-"""A stand-in for PhyAI's tokenizer: a text has as many tokens as words, and a system prompt has none."""
+"""A stand-in for PhyAI's tokenizer: a text has as many tokens as words, and a system prompt has none.
 
+While there is a file `hold` beside the tokenizer's files, loading it takes until the file is removed; `held` is written
+meanwhile.
+"""
+
+import time
+from pathlib import Path
 from typing import Any
 
 
@@ -12,6 +18,9 @@ class Cosmos3Processor:
 
     def __init__(self, tokenizer: str, *, append_metadata: bool) -> None:
         assert tokenizer.endswith("text_tokenizer") and not append_metadata
+        while (hold := Path(tokenizer, "hold")).exists():
+            hold.with_name("held").touch()
+            time.sleep(0.01)
         self.tokenizer = Tokenizer()
 
 
