@@ -29,6 +29,7 @@ _REASON_LIMIT = 500  # characters
 _QUOTE_LIMIT = 4000  # characters of the first answer that the second prompt quotes
 _ROUNDING_SECONDS = 0.5  # an answer may round a time to whole seconds
 _TIMES_NAMED = 5  # how many times a note names
+_DIGITS_QUOTED = 20  # of a number that is refused
 UNCHECKED = "its JSON was not checked against the schema in time: both are long"
 
 
@@ -180,7 +181,8 @@ def _decoded(text: str) -> Any:
 
 
 def _refuse_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    quoted = text if len(text) <= _DIGITS_QUOTED else f"{text[:_DIGITS_QUOTED]}..."
+    raise ValueError(f"{quoted} is no number that can be used")
 
 
 def _finite(text: str) -> float:
@@ -188,5 +190,14 @@ def _finite(text: str) -> float:
     return number if abs(number) != float("inf") else _refuse_number(text)
 
 
+def _finite_integer(text: str) -> int:
+    """Return an integer that is also a finite float, because it is compared with floats and formatted as one.
+
+    A model that repeats a digit to the end of its answer writes others.
+    """
+    _finite(text)
+    return int(text)
+
+
 # `strict=False`, because models put unescaped line breaks into strings.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_number, parse_float=_finite)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_number, parse_float=_finite, parse_int=_finite_integer)

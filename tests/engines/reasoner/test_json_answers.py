@@ -91,8 +91,10 @@ def test_the_first_value_that_fits_the_schema_is_taken(text: str, robots: int) -
         ("[1, 2]", "[1, 2] is not of type 'object'"),
         ('{"robots": 2', "not JSON: Expecting ',' delimiter"),
         ('{"all": {"robots": 2}, {"robots": 3}', "not JSON"),  # a part of a broken answer is no answer
-        ('{"robots": NaN}', "NaN is no number of JSON"),
-        ('{"robots": 1e999}', "1e999 is no number of JSON"),
+        ('{"robots": NaN}', "NaN is no number that can be used"),
+        ('{"robots": 1e999}', "1e999 is no number that can be used"),
+        ('{"robots": 1' + "0" * 309 + "}", "it is not JSON: 10000000000000000000... is no number"),
+        ('{"robots": -' + "9" * 10_000 + "}", "it is not JSON: -9999999999999999999... is no number"),
         ('{"robots": 1, "name": "\\ud83d"}', "half of a surrogate pair"),
         ("[" * 100_000, "not JSON"),
         ('{"robots": 1, "deep": ' + "[" * 100 + "]" * 100 + "}", f"more than {DEPTH_LIMIT} levels"),
@@ -243,8 +245,24 @@ def test_times_outside_of_the_video_are_noted(
     assert notes == [] if note is None else note in notes[0]
 
 
+@pytest.mark.parametrize("digits", [310, 5000])  # Python's own limit for an integer is 4300
+def test_a_time_of_endless_digits_does_not_fail_the_job(tmp_path: Path, digits: int) -> None:
+    text = '[{"start": 1, "end": ' + "3" * digits + ', "caption": "a"}]'
+    job = make_job("a.mp4", task="temporal-localization", jsonSchema=TASKS["temporal-localization"].schema)
+    place(media_files.video(tmp_path / "source.mp4"), job, tmp_path / "work")
+    result = answer(ScriptedAnswers(text, text), job, tmp_path / "work")
+    assert (result.text, result.data) == (text, None)
+    assert result.data_error == "it is not JSON: 33333333333333333333... is no number that can be used"
+    asked_again = answer(ScriptedAnswers(text, '[{"start": 1, "end": 3, "caption": "a"}]'), job, tmp_path / "work")
+    assert asked_again.data[0]["end_time"] == "00:03.00"
+
+
+def test_the_largest_number_that_is_a_float_is_taken() -> None:
+    assert read_data(f"[{10**308}]", ANY) == ([10**308], None)
+
+
 def test_numbers_that_cannot_be_divided_are_reported() -> None:
-    data, error = read_data("1" + "0" * 400, {"multipleOf": 0.1})
+    data, error = read_data("1.5", {"multipleOf": 10**400})
     assert data is None and error is not None and "cannot be checked" in error
 
 
