@@ -47,7 +47,7 @@ class EndpointEngine(EndpointEngineBase):
 
     def __init__(self, endpoint: Endpoint, api_key: Callable[[], str | None]) -> None:
         super().__init__("endpoint", "answer", endpoint, api_key, dialect_of(ENDPOINT_ENGINE["reasoner", "openai"]))
-        self._refused_fields: set[str] = set()
+        self._refused_fields: set[str] = set()  # each was refused by name, and the same request accepted without it
 
     def load(self, model_dir: Path, context: int | None = None) -> None:  # noqa: ARG002 - nothing is loaded here
         """Ask the server for its models; blocks. The folder is not read.
@@ -86,21 +86,24 @@ class EndpointEngine(EndpointEngineBase):
         began = time.monotonic()
         shows_video = any(part["type"] == "video_url" for part in request.body["messages"][-1]["content"])
         settings = _EVERY_FRAME if shows_video else {}
+        left_out = set(self._refused_fields)
         while True:
             body = {"model": self._model, **request.body, **settings}
-            body = {name: value for name, value in body.items() if name not in self._refused_fields}
+            body = {name: value for name, value in body.items() if name not in left_out}
             response = await server.send(request.journal, "POST", "chat/completions", json=body)
             if refused := _refused_fields(response, body):
-                self._refused_fields |= refused
+                left_out |= refused
             elif not drop_refused_schema(request, response, server.dialect):
                 break
         if not response.is_success:
             raise server.refusal(response)
-        for name in sorted(self._refused_fields & request.body.keys()):
+        # Only now, because a server may refuse a request for another reason and quote a prompt that names a field.
+        self._refused_fields |= left_out
+        for name in sorted(left_out & request.body.keys()):
             request.notes.append(f"The server refuses `{name}`: the answer was sampled without it.")
         if shows_video:
             request.notes.append(SENT_AS_H264)
-        if self._refused_fields & settings.keys():
+        if left_out & settings.keys():
             request.notes.append(SERVER_SAMPLES_FRAMES)
         try:
             return parse_answer(request, response.json(), time.monotonic() - began)

@@ -127,6 +127,25 @@ def test_unknown_fields_are_left_out_from_then_on(
     assert all("temperature" in request for request in server.requests)
 
 
+def test_a_prompt_that_names_fields_does_not_leave_them_out_of_other_requests(
+    server: Server, load: Callable[..., EndpointEngine], picture: Path, tmp_path: Path
+) -> None:
+    """The server refuses the prompt, which it quotes, and not the fields."""
+
+    def quoted_if_long(request: dict[str, Any]) -> Any:
+        prompt = request["messages"][1]["content"][-1]["text"]
+        return error(400, f"This is too long: {prompt}") if "long" in prompt else completion()
+
+    server.fault = quoted_if_long
+    engine = load()
+    long, short = make_job(picture.name, "A long text on top_k and repetition_penalty"), make_job(picture.name)
+    place(picture, short, tmp_path)
+    with pytest.raises(Failure, match="too long"):
+        asyncio.run(engine.run(long, tmp_path))
+    assert asyncio.run(engine.run(short, tmp_path)).notes == []
+    assert {"top_k", "repetition_penalty"} <= server.requests[-1].keys()
+
+
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 def test_reasoning_that_the_server_separates_is_kept(
     server: Server, ask: Callable[..., Answer], picture: Path, name: str
