@@ -46,7 +46,8 @@ def why_not(pipeline: Pipeline, instance_type: str) -> str | None:
     single_gpu_reasoner = pipeline.surface == "reasoner" and pipeline.gpus_per_worker == 1
     if single_gpu_reasoner and GPUS[instance.gpu].nvlink and instance.gpus > 1:
         smaller = next(name for name, other in INSTANCE_TYPES.items() if GPUS[other.gpu].nvlink and other.gpus == 1)
-        return f"{instance_type} rents {instance.gpus} {instance.gpu} for reasoners of one GPU; take {smaller}"
+        gpus = f"{instance.gpus} {instance.gpu}"
+        return f"{instance_type} has {gpus}, of which a reasoner's worker uses one; use {smaller}"
     return None
 
 

@@ -63,7 +63,7 @@ def test_every_pipeline_can_be_deployed_on_blackwell(pipeline: Pipeline, instanc
     if pipeline.surface == "reasoner" and pipeline.gpus_per_worker > INSTANCE_TYPES[instance_type].gpus:
         pytest.skip("has fewer GPUs than a worker")
     if pipeline.surface == "reasoner" and pipeline.gpus_per_worker == 1 and instance_type.startswith("p6"):
-        pytest.skip("is refused: eight B200 for reasoners of one GPU")
+        pytest.skip("is refused: a worker uses one of eight B200")
     enabled = deployed_on(pipeline, instance_type)
     assert enabled.instance_types == [instance_type]
     assert enabled.resources.gpus <= INSTANCE_TYPES[instance_type].gpus

@@ -106,6 +106,12 @@ def test_the_default_instance_types_fit(pipeline: Pipeline) -> None:
     assert (pipeline.context is None) == (pipeline.surface == "generator")
 
 
+@pytest.mark.parametrize("pipeline", REASONERS, ids=lambda one: one.id)
+def test_an_instance_that_leaves_fast_gpus_idle_is_refused_and_another_named(pipeline: Pipeline) -> None:
+    refused = "p5.48xlarge has 8 H100, of which a reasoner's worker uses one; use p5.4xlarge"
+    assert why_not(pipeline, "p5.48xlarge") == (refused if pipeline.gpus_per_worker == 1 else None)
+
+
 @pytest.mark.parametrize(
     ("model", "size"),
     [

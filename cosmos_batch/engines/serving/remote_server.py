@@ -245,14 +245,14 @@ class RemoteServer:
             return Failure("ModelUnavailable", f"{url} does not know what was asked (HTTP 404): {message}", remedy)
         if response.is_redirect:
             remedy = "Name the address that it leads to: neither files nor a key are carried elsewhere."
-            return Failure("ModelUnavailable", f"{url} sends us elsewhere (HTTP {status}).", remedy)
+            return Failure("ModelUnavailable", f"{url} redirects to another address (HTTP {status}).", remedy)
         if status in OUTAGES:
             return outages.not_served(url, response, message)
         return refusal(status, message, self.dialect)
 
     def malformed_answer(self) -> Failure:
         """Return the failure for a successful response that holds no chat completion."""
-        message = f"{self._endpoint.url} answered what is no chat completion."
+        message = f"{self._endpoint.url} did not answer with a chat completion."
         return Failure("EngineFailed", message, _OTHER_PROTOCOL, retryable=True)
 
 

@@ -108,7 +108,7 @@ def test_answer_without_json_is_requested_once_more_and_then_fails(server: Serve
         ([error(404)], "ModelUnavailable", "does not know"),
         (["hang up"], "EngineFailed", "does not answer"),
         ([error(500)], "EngineFailed", "HTTP 500"),
-        ([(200, {"choices": []})], "EngineFailed", "no chat completion"),
+        ([(200, {"choices": []})], "EngineFailed", "did not answer with a chat completion"),
     ],
 )
 def test_failed_server_fails_the_job(

@@ -169,6 +169,7 @@ def warm_up(
             failures[attempt] = f"{type(error).__name__}: {error}"
         else:
             for disabled in attempt:
+                # Why this is disabled is the error of the attempt that differed in this alone, and still had it.
                 why = failures[tuple(other for other in attempt if other != disabled)]
                 journal.note(f"{disabled}, and slower for it: {why}")
             return
