@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
+from cosmos_batch.engines.journal import timed
 from cosmos_batch.engines.protocol import CompilingEngine, Engine, HubGuardrailEngine, RemoteEngine
 from cosmos_batch.store import CompileCaches, StoredModel
 from cosmos_batch.worker.model_copies import EndpointModel, GuardrailModels, PinnedModelStore
@@ -61,14 +59,14 @@ class ResidentModel:
 
         Raises Failure: ModelUnavailable where there is no copy to load, EngineFailed where the engine cannot load it.
         """
-        with self._timed("model"):
+        with timed(self.load_seconds, "model"):
             stored = await asyncio.to_thread(self._store.ensure, self._model, newer_than)
             guardrails = await asyncio.to_thread(self._fetch_guardrails)
         if isinstance(self.engine, CompilingEngine):
-            with self._timed("caches"):
+            with timed(self.load_seconds, "caches"):
                 await asyncio.to_thread(self._restore_caches, self.engine, stored)
         try:
-            with self._timed("engine"):
+            with timed(self.load_seconds, "engine"):
                 await asyncio.to_thread(self.engine.load, stored.path, self._context)
         except Failure:
             raise
@@ -117,13 +115,6 @@ class ResidentModel:
         """Wait until the loaded models and the compile caches are in S3, or until storing them has failed."""
         await asyncio.gather(*self._back_ups)
         await asyncio.to_thread(self._caches.keep)
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        """Record how long the block takes."""
-        began = time.monotonic()
-        yield
-        self.load_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _fetch_guardrails(self) -> list[StoredModel]:
         if self._guardrails is None or not isinstance(self.engine, HubGuardrailEngine):

@@ -3,10 +3,11 @@
 import logging
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosmos_batch.engines.journal import Journal, plain_lines
+from cosmos_batch.engines.journal import Journal, plain_lines, timed
 
 
 def test_progress_bars_and_colors_are_left_out() -> None:
@@ -29,3 +30,12 @@ def test_a_journal_collects_records_of_its_own_thread_only() -> None:
         other.join()
     library.warning("later")
     assert [line.split("s  ")[1] for line in journal.lines] == ["some_library: WARNING: mine"]
+
+
+def test_seconds_of_a_phase_are_written_down_unless_it_fails() -> None:
+    seconds: dict[str, float] = {}
+    with timed(seconds, "weights"):
+        assert not seconds
+    with pytest.raises(OSError), timed(seconds, "compile"):
+        raise OSError
+    assert seconds.keys() == {"weights"}

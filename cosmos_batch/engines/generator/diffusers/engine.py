@@ -6,9 +6,8 @@ It has two threads: one decodes inputs and writes outputs, while the other gener
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -43,7 +42,7 @@ from cosmos_batch.engines.generator.outputs import GeneratedMedia, write_files
 from cosmos_batch.engines.gpus import gpus_here
 from cosmos_batch.engines.job_files import GenerationFiles, generation_files
 from cosmos_batch.engines.job_threads import JobCancellation
-from cosmos_batch.engines.journal import Journal, TimedJournal
+from cosmos_batch.engines.journal import Journal, TimedJournal, timed
 from cosmos_batch.engines.torch_errors import expandable_segments, free_memory, run_with_failures
 
 _LESS = "resolution or numFrames"  # what a job that runs out of memory should reduce
@@ -99,14 +98,14 @@ class DiffusersEngine:
         if self.caches is not None:
             os.environ.update(cache_variables(self.caches))
         self.startup_seconds = {}
-        with self._timed("imports"):
+        with timed(self.startup_seconds, "imports"):
             import_libraries(journal)
-        with self._timed("weights"):
+        with timed(self.startup_seconds, "weights"):
             guardrails = self._load_guardrails()
             checkpoint = load_checkpoint(
                 model_dir, guardrails, self.plan.offload, self.accelerations, journal, self.lossy
             )
-        with self._timed("compile"):
+        with timed(self.startup_seconds, "compile"):
             checkpoint.warm_up(journal)
         self._checkpoint = checkpoint
         self._media = ThreadPoolExecutor(1, "media")
@@ -189,12 +188,6 @@ class DiffusersEngine:
         if self._hub_cache is not None:
             self._hub_cache.cleanup()
         free_memory()
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self.startup_seconds[phase] = round(time.monotonic() - began, 2)
 
     def _load_guardrails(self) -> LoadedGuardrails | None:
         if not self.guardrails:
