@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image
 from tokenizers import Tokenizer
 
+from cosmos_batch.catalogue.seen_media import MOST_IMAGE_PIXELS, MOST_VIDEO_PIXELS, TOKEN_SIDE
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import (
@@ -34,8 +35,8 @@ _TEMPLATE_TOKENS = 64
 # Without a tokenizer, the tokens of a text are estimated: on average a token has at least two bytes of UTF-8, in
 # English four.
 _BYTES_PER_TOKEN = 2
-# The limits and special tokens of Qwen3-VL, on which all Cosmos reasoners are built.
-_QWEN_LIMITS = MediaLimits(multiple=32, image_pixels=16_777_216, video_pixels=25_165_824)
+# The limits and special tokens of Qwen3-VL.
+_QWEN_LIMITS = MediaLimits(TOKEN_SIDE, MOST_IMAGE_PIXELS, MOST_VIDEO_PIXELS)
 _QWEN_MARKUP = [
     f"<|{name}|>"
     for name in ("im_start", "im_end", "endoftext", "vision_start", "vision_end", "image_pad", "video_pad")

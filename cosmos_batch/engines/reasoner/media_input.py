@@ -9,21 +9,18 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
+from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, FRAMES_PER_TOKEN, MAX_FRAMES, MIN_FRAMES
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
 from cosmos_batch.planning.questions import refuse_cut_of_image
 
-# Frames per second of video that the model sees. Cosmos-Reason2 was trained with 4, and its model card asks for the
-# same; the processor's default, 2, is Qwen's.
-DEFAULT_FPS = 4.0
 # The value is that of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's tool uses.
 TOKENS_PER_FRAME = 768
-# Tokens that a pair of frames costs beside its pixels: `<12.3 seconds>` and two markers, rounded up.
+# The most tokens that a pair of frames costs beside its pixels: `<12.3 seconds>` and two markers, rounded up. Fewer are
+# usual, with which planning/runs/question_work.py estimates.
 _TOKENS_PER_TIMESTAMP = 16
-# Defaults of transformers' video processor for Qwen3-VL, for checkpoints whose settings do not name them.
-MIN_FRAMES, MAX_FRAMES = 4, 768
 
 DecodedMedia = Image.Image | Clip
 """The pixels that the model gets of one file: a scaled image, or sampled frames."""
@@ -51,7 +48,7 @@ class MediaLimits:
     multiple: int
     image_pixels: int
     video_pixels: int
-    frames_per_token: int = 2
+    frames_per_token: int = FRAMES_PER_TOKEN
     min_frames: int = MIN_FRAMES
     max_frames: int = MAX_FRAMES
 

@@ -4,6 +4,15 @@ from dataclasses import dataclass
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
+from cosmos_batch.catalogue.seen_media import (
+    DEFAULT_FPS,
+    FRAMES_PER_TOKEN,
+    LEAST_IMAGE_PIXELS,
+    MAX_FRAMES,
+    MOST_IMAGE_PIXELS,
+    MOST_VIDEO_PIXELS,
+    TOKEN_SIDE,
+)
 from cosmos_batch.contract.parameters import Parameters
 
 # The clip by which `planning.pace` measures reasoners (docs/benchmarks.md): four seconds at 640 x 480, seen at 4 frames
@@ -14,17 +23,12 @@ REFERENCE_TOKENS = 2472.0
 # media. Ours write longer answers.
 ANSWER_TOKENS = 300.0
 
-_PIXELS_PER_TOKEN = 32 * 32
-_FRAMES_PER_TOKEN = 2  # the frames that a token of a video stands for
+_PIXELS_PER_TOKEN = TOKEN_SIDE**2
 # Before each two frames stands their time, as in `<12.5 seconds>`, which Qwen's tokenizer splits into seven tokens.
-# There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers).
+# There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers). This is the usual number, for an
+# estimate; an engine leaves more room, because its prompt must fit (engines/reasoner/media_input.py).
 _TIMESTAMP_TOKENS = 9
 _MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
-# The pixels to which Qwen3-VL's processors scale an image, and all frames of a video together
-# (`preprocessor_config.json` and `video_preprocessor_config.json` of the models).
-_LEAST_IMAGE_PIXELS, _MOST_IMAGE_PIXELS, _MOST_VIDEO_PIXELS = 256**2, 4096**2, 24 * 1024**2
-_FRAMES_LIMIT = 768
-_DEFAULT_FPS = 4.0
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,12 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
     """
     pixels = facts.width * facts.height
     if facts.medium == "image":
-        return min(max(pixels, _LEAST_IMAGE_PIXELS), _MOST_IMAGE_PIXELS) / _PIXELS_PER_TOKEN
+        return min(max(pixels, LEAST_IMAGE_PIXELS), MOST_IMAGE_PIXELS) / _PIXELS_PER_TOKEN
     start = parameters.start or 0.0
     seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
-    frames = min(max(seconds * (parameters.fps or _DEFAULT_FPS), _FRAMES_PER_TOKEN), _FRAMES_LIMIT)
-    vision = min(frames * pixels, _MOST_VIDEO_PIXELS) / _FRAMES_PER_TOKEN / _PIXELS_PER_TOKEN
-    return min(vision + frames / _FRAMES_PER_TOKEN * _TIMESTAMP_TOKENS, _MEDIA_TOKENS)
+    frames = min(max(seconds * (parameters.fps or DEFAULT_FPS), FRAMES_PER_TOKEN), MAX_FRAMES)
+    vision = min(frames * pixels, MOST_VIDEO_PIXELS) / FRAMES_PER_TOKEN / _PIXELS_PER_TOKEN
+    return min(vision + frames / FRAMES_PER_TOKEN * _TIMESTAMP_TOKENS, _MEDIA_TOKENS)
 
 
 def work_of_question(tokens: float) -> float:
