@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 
-from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
 from cosmos_batch.engines.protocol import CompilingEngine
 from cosmos_batch.planning.pace import narrowed, weight_of
@@ -42,7 +41,6 @@ class WorkerLoop:
         self._answered = 0
         self._draining = self._said_that_it_drains = False
         self._keep = False  # whether `scale` has asked this worker to stay without work (`warmWorkers`)
-        self._fatal: BaseException | None = None
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._busy_at = time.monotonic()  # when there was work last
@@ -58,8 +56,8 @@ class WorkerLoop:
         finally:
             reporting.cancel()
             await self._report()
-        if self._fatal is not None:
-            raise self._fatal
+        if self.runner.fatal is not None:
+            raise self.runner.fatal
 
     def stop(self) -> None:
         """Take no more jobs, and give back those that cannot be finished in time (SIGTERM, or a Spot notice)."""
@@ -99,7 +97,7 @@ class WorkerLoop:
                 log.info("start: %s took %.1f s", phase, seconds[phase], extra=fields)
 
     async def _receive_until_done(self) -> None:
-        while not self._stopping.is_set() and self._fatal is None:
+        while not self._stopping.is_set() and self.runner.fatal is None:
             if self._draining:
                 return
             if self._room <= 0:
@@ -226,7 +224,7 @@ class WorkerLoop:
             log.error("a message in the queue is not a job", extra={"messageId": message["MessageId"]})
             await asyncio.to_thread(self._refuse, handle, invalid)
             return
-        if self._stopping.is_set() or self._draining or self._fatal is not None:
+        if self._stopping.is_set() or self._draining or self.runner.fatal is not None:
             # The receive was under way when the worker was told to stop.
             await self.runner.endings.give_back(JobAttempt(delivery))
             return
@@ -246,7 +244,7 @@ class WorkerLoop:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[AttemptEnd]") -> None:
-        """Account for an attempt's end: in the pace, in the time without work, and as a reason to end the worker."""
+        """Account for an attempt's end: in the pace, in the time without work, and in what is reported to `scale`."""
         attempt = self._attempts.pop(task)
         end = None if task.cancelled() or task.exception() is not None else task.result()
         answered, paused = end is AttemptEnd.ANSWERED, end is AttemptEnd.PAUSED
@@ -257,12 +255,8 @@ class WorkerLoop:
         self._wake.set()
         if task.cancelled():
             return
-        error = task.exception()
-        self._aws_outage.job_ended(error)
-        if error is not None:
-            # `Runner.handle` raises a Failure only where the model could not be loaded: no job can be served any more.
-            self._fatal = error if isinstance(error, Failure) else self._fatal
-        elif end is AttemptEnd.OUTDATED:
+        self._aws_outage.job_ended(task.exception())
+        if end is AttemptEnd.OUTDATED:
             self._reporting_now = asyncio.create_task(self._report())  # reads `must_drain`
         elif answered:
             self._count_answer()
@@ -275,7 +269,7 @@ class WorkerLoop:
 
     async def _finish_attempts(self) -> None:
         """Finish the jobs in hand; when stopped, only those that can be finished in time, and give the others back."""
-        if self._fatal is None:
+        if self.runner.fatal is None:
             await self.unless_stopped(self._wait_for_attempts(None))
         if self._attempts:
             await asyncio.sleep(0)  # a task that is cancelled before its first step cannot give its job back

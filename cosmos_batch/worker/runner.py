@@ -54,7 +54,14 @@ UNPLANNED = Error(
 
 @dataclass
 class Runner:
-    """Handles the deliveries of a worker, each in an asyncio task of its own."""
+    """Handles the deliveries of a worker, each in an asyncio task of its own.
+
+    Attributes
+    ----------
+    fatal
+        Why no job can be served any more: the model is not loaded, or its engine has ended for good. It is noted before
+        anything else is done about the failure, because AWS may be unavailable as well; then nobody can be told.
+    """
 
     environment: WorkerEnvironment
     clients: Clients
@@ -68,6 +75,7 @@ class Runner:
     inference: Inference
     endings: AttemptEndings
     upsampler: Upsampler | None = None
+    fatal: Failure | None = None
     _began_several_jobs: bool = False
 
     async def handle(self, attempt: JobAttempt) -> AttemptEnd:
@@ -81,10 +89,10 @@ class Runner:
             log.info("given back", extra={"jobId": attempt.job.job_id})
             await self.endings.give_back(attempt)
             return AttemptEnd.NOT_DECIDED
-        except Failure:
-            if not attempt.has_left_engine:
-                log.error("given back: its model cannot be loaded", extra={"jobId": attempt.job.job_id})
-                await self.endings.give_back(attempt)
+        except Failure as failure:
+            self.fatal = failure
+            log.error("given back: its model cannot be loaded", extra={"jobId": attempt.job.job_id})
+            await self.endings.give_back(attempt)
             raise
         except Exception as fault:
             # AWS or the disk failed, not the job. Its lease lapses, and it is tried again after its visibility timeout.
@@ -255,11 +263,11 @@ class Runner:
         """Load a newer copy of the model if the job wants one, once no other job is in the worker.
 
         Returns False if that job has failed because no newer copy is available; the earlier one is still loaded then.
-        If the newer copy cannot be loaded, that job fails as well and Failure is raised, which ends the worker: the
-        earlier copy is not in memory any more.
+        If the newer copy cannot be loaded, that job fails as well, and the worker ends (`fatal`): the earlier copy is
+        not in memory any more.
 
         The job fails even if the cause may pass. If it were given back, it would end one worker after another. After a
-        fault of AWS or of the file system, which says nothing about the model, it is given back.
+        fault of AWS or of the file system, which says nothing about the model, Failure is raised and it is given back.
         """
         if not self.model.too_old_for(attempt.job):
             return True
@@ -269,9 +277,9 @@ class Runner:
                 await self.model.renew(attempt.job)
                 await self.record_model()
         except Failure as failure:
-            await self.endings.conclude_failed(attempt, failure.error)
             if not self.model.is_loaded:
-                raise
+                self.fatal = failure
+            await self.endings.conclude_failed(attempt, failure.error)
             return False
         except Exception as fault:
             if self.model.is_loaded:

@@ -6,11 +6,11 @@ import socket
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
@@ -20,6 +20,7 @@ from cosmos_batch.worker.leases import LeaseHolder
 from tests.support.scripted_engine import ScriptedEngine
 from tests.worker.conftest import InProcessWorker, WorkerFixture
 from tests.worker.engines import PATIENCE
+from tests.worker.test_aws_outages import AWAY, refused
 
 
 def test_a_renewed_model_is_backed_up_too(bench: WorkerFixture) -> None:
@@ -127,7 +128,7 @@ def test_no_job_enters_an_engine_whose_renewal_failed(bench: WorkerFixture, retr
         assert (row.state, row.attempts) in (("SUCCEEDED", 1), ("PLANNED", 0))
 
 
-@pytest.mark.parametrize("fault", [EndpointConnectionError(endpoint_url="https://dynamodb"), OSError(116, "ESTALE")])
+@pytest.mark.parametrize("fault", [AWAY, OSError(116, "ESTALE")])
 def test_a_worker_whose_renewal_is_broken_off_by_a_fault_ends_and_fails_no_job(
     bench: WorkerFixture, fault: Exception
 ) -> None:
@@ -151,6 +152,51 @@ def test_a_worker_whose_renewal_is_broken_off_by_a_fault_ends_and_fails_no_job(
     assert row.give_backs >= 1, "each receive that was under way may have brought it once more"
     answered = len(bench.stepfunctions.calls_of("success"))
     assert bench.waiting() == (5 - answered, 0)
+
+
+class NotFetchedInAnOutage(OldModel):
+    """A store that cannot fetch a newer copy. The next write to the job's row fails too, by `table_fault`."""
+
+    def __init__(self, bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, cause: Exception, fault: Exception):
+        super().__init__(yesterday(), not_fetched=cause)
+        self.table_fault = fault
+        self._bench = bench
+        self._monkeypatch = monkeypatch
+
+    def ensure(self, model: str, newer_than: datetime | None = None) -> StoredModel:
+        if newer_than is not None:
+            client = self._bench.table._client
+            self._monkeypatch.setattr(client, "update_item", partial(self._fail_once, client.update_item))
+        return super().ensure(model, newer_than)
+
+    def _fail_once(self, update_item: Any, **arguments: Any) -> Any:
+        if arguments["Key"]["sk"]["S"] != "job":  # the worker reports meanwhile
+            return update_item(**arguments)
+        self._monkeypatch.undo()
+        raise self.table_fault
+
+
+@pytest.mark.parametrize(
+    ("cause", "fault", "gone"),
+    [
+        pytest.param(AWAY, AWAY, False, id="the job cannot be given back"),
+        pytest.param(unavailable(True), refused("AccessDeniedException", 400), False, id="its error is not committed"),
+        pytest.param(unavailable(True), AWAY, True, id="nobody waits for its error any more"),
+    ],
+)
+def test_a_worker_without_a_model_ends_even_if_nobody_can_be_told(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, cause: Exception, fault: Exception, gone: bool
+) -> None:
+    """With more jobs in its queue it would receive each of them and give it back at once, for ever."""
+    bench.send(bench.job("asks", invalidate_model=True))
+    with monkeypatch.context() as outage:
+        store = NotFetchedInAnOutage(bench, outage, cause, fault)
+        worker = with_hub_model(bench, store)
+        if gone:
+            monkeypatch.setattr(worker.runner.callers, "state", lambda _: "gone" if store.downloads else "alive")
+        with pytest.raises(Failure) as raised:
+            worker.run()
+    assert raised.value.error.code == "ModelUnavailable"
 
 
 def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: WorkerFixture) -> None:
