@@ -18,8 +18,8 @@ class AwsOutage:
     Attributes
     ----------
     is_on
-        Whether a job has ended, or a receive has failed, by a fault of AWS that may pass, and the state table has not
-        been written since.
+        Whether a job, a receive, or a message's acceptance has ended by a fault of AWS that may pass, and the state
+        table has not been written since.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from cosmos_batch.contract.metrics import ENGINE_START_PHASES, PHASE, START_PHASES, START_SECONDS, embedded
@@ -40,6 +40,7 @@ class WorkerLoop:
         self._aws_outage = AwsOutage()
         self._answered = 0
         self._draining = self._said_that_it_drains = False
+        self._takes_its_leaving_back = False  # whether its row says that it leaves, though it serves on
         self._keep = False  # whether `scale` has asked this worker to stay without work (`warmWorkers`)
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -175,11 +176,14 @@ class WorkerLoop:
         """Announce in the worker's row that it leaves, then poll the queue once more. Returns whether it leaves.
 
         `scale` counted on this worker until the announcement, so a message sent before it may have no other worker.
-        While jobs are paused again and again, or AWS is unavailable, that poll would only find one of them.
+        While jobs are paused again and again, or AWS is unavailable, that poll would only find one of them. A worker
+        that cannot announce it leaves all the same.
         """
         outage = self.runner.endings.outage
-        row = await asyncio.to_thread(self._workers.draining, self._name, outage.waiting)
-        if row.must_drain:
+        row = None
+        with self._outage_on_fault("leaving without an announcement"):
+            row = await asyncio.to_thread(self._workers.draining, self._name, outage.waiting)
+        if row is None or row.must_drain:
             return True  # other workers take what comes
         self._keep = row.keep
         wait = min(LAST_POLL_SECONDS, max(1, self._settings.idle_seconds))
@@ -187,26 +191,50 @@ class WorkerLoop:
         if not self._keep and (useless or await self._receive(wait) == 0):
             log.info("no work that can be done for %d s: leaving", self._settings.idle_seconds)
             return True
-        await asyncio.to_thread(self._workers.ready, self._name)
+        self._takes_its_leaving_back = True
+        with self._outage_on_fault("`scale` does not count on this worker until its next report"):
+            await self._take_leaving_back()
         return False
+
+    async def _take_leaving_back(self) -> None:
+        """Announce that the worker serves on, if its row says that it leaves."""
+        if self._takes_its_leaving_back:
+            await asyncio.to_thread(self._workers.ready, self._name)
+            self._takes_its_leaving_back = False
 
     async def _receive(self, wait_seconds: int) -> int:
         """Receive once and start the jobs. Returns how many messages came.
 
-        A fault of SQS that may pass does not end the worker, whose jobs in hand would then be inferred again.
+        A fault of AWS that may pass does not end the worker, whose jobs in hand would then be inferred again.
         """
         wait = min(wait_seconds, POLL_SECONDS) if self._attempts else wait_seconds
-        try:
+        messages: list[dict[str, str]] = []
+        with self._outage_on_fault("no message can be received"):
             messages = await asyncio.to_thread(self.runner.queue.receive, self._room, wait)
+        for message in messages:
+            await self._accept_or_abandon(message)
+        return len(messages)
+
+    @contextlib.contextmanager
+    def _outage_on_fault(self, consequence: str) -> Iterator[None]:
+        """Begin an outage of AWS if the block raises a fault of AWS that may pass, and go on after the block."""
+        try:
+            yield
         except FAULTS as fault:
             if not may_succeed_later(fault):
                 raise
-            log.warning("no message can be received: %s", fault)
+            log.warning("%s: %s", consequence, fault)
             self._aws_outage.begin()
-            return 0
-        for message in messages:
+
+    async def _accept_or_abandon(self, message: dict[str, str]) -> None:
+        """Accept a message. After a fault of AWS it is visible again when its visibility timeout has passed."""
+        try:
             await self._accept(message)
-        return len(messages)
+        except FAULTS as fault:
+            log.warning("left in the queue: %s", fault, extra={"messageId": message["MessageId"]})
+            self.runner.queue.abandon(message["ReceiptHandle"])
+            if may_succeed_later(fault):
+                self._aws_outage.begin()
 
     async def _accept(self, message: dict[str, str]) -> None:
         """Start the job of a message, or give it back if its schema is newer than this code or the worker stops.
@@ -320,8 +348,9 @@ class WorkerLoop:
         server_answers = self.runner.endings.outage.server_answers
         row = await asyncio.to_thread(self._workers.seen, self._name, self._answered, server_answers)
         await asyncio.to_thread(self._record_pace)
+        await self._take_leaving_back()
         self._keep = row.keep
-        if row.must_drain:
+        if row.must_drain or self._draining:
             await self._drain("`scale` asks for it")
 
     def _record_pace(self) -> None:

@@ -118,6 +118,101 @@ def test_a_job_in_hand_is_answered_while_sqs_is_unavailable(
     assert held is not None and (held.state, held.attempts, held.give_backs) == ("SUCCEEDED", 1, 0)
 
 
+NEWER, UNREADABLE = '{"schemaVersion": 999}', "no job"
+
+
+@pytest.mark.parametrize(
+    ("body", "operation"),
+    [(NEWER, "update_item"), (NEWER, "change_message_visibility"), (UNREADABLE, "delete_message")],
+)
+def test_a_job_in_hand_is_answered_if_aws_fails_while_another_message_is_accepted(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, operation: str
+) -> None:
+    """What could not be done about that message is left to whoever receives it next."""
+    end = tmp_path / "end"
+    bench.send(bench.job("held", prompt=json.dumps({"until": str(end)})))
+    worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+    client = bench.table._client if operation == "update_item" else worker.runner.queue._sqs
+    failed: list[str] = []
+
+    def fail(**_: Any) -> Any:
+        failed.append(operation)
+        raise refused("ThrottlingException", 400)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: bench.attempts("held") == 1 and worker.loop._attempts)
+        with monkeypatch.context() as outage:
+            outage.setattr(client, operation, fail)
+            bench.sqs.send_message(QueueUrl=bench.queue_url, MessageBody=body)
+            await until(lambda: failed)
+        end.touch()
+        await until(lambda: bench.stepfunctions.calls_of("success") or serving.done())
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    held = bench.jobs.get("held")
+    assert held is not None and (held.state, held.attempts, held.give_backs) == ("SUCCEEDED", 1, 0)
+    assert bench.waiting() == (0, 1), "its visibility timeout has not passed"
+    assert serves(bench) is (body != NEWER), "a worker that must drain has said so by now"
+
+
+def serves(bench: WorkerFixture) -> bool:
+    row = bench.workers.get("worker-1")
+    return row is not None and row.state == "READY"
+
+
+def test_a_worker_without_work_leaves_while_the_state_table_is_unavailable(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = bench.worker()
+
+    def unavailable(*_: Any) -> Any:
+        raise AWAY
+
+    monkeypatch.setattr(bench.workers, "draining", unavailable)
+    worker.run()
+
+
+def test_a_job_that_comes_while_a_worker_leaves_is_answered_if_the_state_table_fails_then(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The row that says that the worker leaves is corrected as soon as it can be written."""
+    end = tmp_path / "end"
+    worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
+    worker.loop._busy_at = float("-inf")
+    draining, ready = bench.workers.draining, bench.workers.ready
+    failed: list[str] = []
+
+    def announce(*arguments: Any) -> Any:
+        row = draining(*arguments)
+        bench.send(bench.job("late", prompt=json.dumps({"until": str(end)})))
+        monkeypatch.setattr(bench.workers, "ready", fail_once)
+        return row
+
+    def fail_once(name: str) -> Any:
+        failed.append(name)
+        monkeypatch.setattr(bench.workers, "ready", ready)
+        raise AWAY
+
+    monkeypatch.setattr(bench.workers, "draining", announce)
+
+    async def scene() -> None:
+        serving = asyncio.create_task(worker.serve())
+        await until(lambda: failed)
+        await until(lambda: serving.done() or serves(bench))
+        assert not serving.done(), "the worker goes on"
+        end.touch()
+        await until(lambda: bench.stepfunctions.calls_of("success"))
+        worker.loop.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+    late = bench.jobs.get("late")
+    assert late is not None and (late.state, late.attempts, late.give_backs) == ("SUCCEEDED", 1, 0)
+
+
 def test_a_worker_that_may_not_receive_ends(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = bench.worker(idle_seconds=600)
 
