@@ -56,7 +56,8 @@ class WorkerLoop:
             await self._finish_attempts()
         finally:
             reporting.cancel()
-            await self._report()
+            with contextlib.suppress(*FAULTS):  # `scale` must learn why the worker ends, not that a report has failed
+                await self._report()
         if self.runner.fatal is not None:
             raise self.runner.fatal
 

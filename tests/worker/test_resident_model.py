@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -197,6 +198,22 @@ def test_a_worker_without_a_model_ends_even_if_nobody_can_be_told(
         with pytest.raises(Failure) as raised:
             worker.run()
     assert raised.value.error.code == "ModelUnavailable"
+
+
+@pytest.mark.parametrize("not_fetched", [unavailable(False), None])
+def test_a_worker_ends_for_its_own_reason_if_its_last_report_fails(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, not_fetched: Failure | None
+) -> None:
+    """The breaker decides by the error in the worker's row; a report that is not written says nothing about it."""
+    bench.send(bench.job("asks", invalidate_model=True))
+    worker = with_hub_model(bench, OldModel(yesterday(), not_fetched=not_fetched))
+
+    def unwritten(*_: Any) -> Any:
+        raise AWAY
+
+    monkeypatch.setattr(bench.workers, "seen", unwritten)
+    with pytest.raises(Failure, match="gives no copy") if not_fetched else nullcontext():
+        worker.run()
 
 
 def test_a_worker_that_cannot_load_leaves_the_queue_to_scale(bench: WorkerFixture) -> None:
