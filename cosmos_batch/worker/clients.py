@@ -35,6 +35,20 @@ class Clients:
     def sqs(self) -> Any:
         return self._client("sqs")
 
+    def sqs_answering_within(self, seconds: float) -> Any:
+        """Return a client for calls that are repeated anyway: each fails if it has no answer after `seconds`.
+
+        A third of the time each is for the connection, for the TLS handshake, and for the answer.
+        """
+        return self._client(
+            "sqs",
+            ClientConfig(
+                connect_timeout=seconds / 3,
+                read_timeout=seconds / 3,
+                retries={"mode": "standard", "total_max_attempts": 1},
+            ),
+        )
+
     @cached_property
     def s3(self) -> Any:
         return self._client("s3")

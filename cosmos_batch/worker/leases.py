@@ -4,18 +4,20 @@ The inner process says which messages it holds, and the supervisor renews their 
 talk over a socket, one JSON object a line: `{"hold": [receipt handle, ...]}` and `{"release": [...]}`.
 """
 
+import itertools
 import json
 import logging
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 BATCH = 10  # most messages in one call of SQS
-RENEWALS_PER_TIMEOUT = 3  # so two renewals in a row may fail
+RENEWALS_PER_TIMEOUT = 4  # two renewals in a row may fail; the third still has the time until the fourth
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,10 @@ class LeaseHolder:
 
 
 class LeaseKeeper:
-    """The supervisor's end of the socket. Nothing else runs in that process that could delay a renewal."""
+    """The supervisor's end of the socket. Nothing else runs in that process that could delay a renewal.
+
+    A call of `sqs` must end within `renewal_period`, also if it gets no answer.
+    """
 
     def __init__(self, channel: socket.socket, sqs: Any, queue_url: str, visibility_timeout: float) -> None:
         self._channel = channel
@@ -53,16 +58,13 @@ class LeaseKeeper:
 
     def keep(self) -> None:
         """Renew leases until the inner process has ended, then make the messages it still held visible at once."""
-        renew_at = time.monotonic() + self._period
+        period = renewal_period(self._visibility_timeout)
+        renew_at = time.monotonic() + period
         while self._listen(max(0.0, renew_at - time.monotonic())):
             if time.monotonic() >= renew_at:
+                renew_at = time.monotonic() + period  # from the beginning of this one, however long it takes
                 self._set_visibility(int(self._visibility_timeout))
-                renew_at = time.monotonic() + self._period
         self._set_visibility(0)
-
-    @property
-    def _period(self) -> float:
-        return self._visibility_timeout / RENEWALS_PER_TIMEOUT
 
     def _listen(self, seconds: float) -> bool:
         """Wait up to `seconds` for data on the socket and apply it. Returns False once the other end is closed."""
@@ -84,20 +86,34 @@ class LeaseKeeper:
             self._held.pop(handle, None)
 
     def _set_visibility(self, seconds: int) -> None:
-        for batch in batches(list(self._held)):
-            entries = [
-                {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for index, handle in enumerate(batch)
-            ]
-            try:
-                response = self._sqs.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
-            except (BotoCoreError, ClientError):
-                # Two renewals in a row may fail. If a lease lapses, the job runs again; it never has a second result.
-                log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
-                continue
-            for failed in (entry for entry in response.get("Failed", ()) if entry["SenderFault"]):
-                # The message is not in flight any more. A fault of SQS itself is tried again with the next renewal.
-                self._held.pop(batch[int(failed["Id"])], None)
+        """Set it for all messages at once, so that a call without an answer takes no time from the next ones."""
+        held = list(batches(list(self._held)))
+        if not held:
+            return
+        with ThreadPoolExecutor(len(held)) as calls:
+            for lapsed in calls.map(self._set_visibility_of, held, itertools.repeat(seconds)):
+                for handle in lapsed:
+                    self._held.pop(handle, None)
+
+    def _set_visibility_of(self, batch: list[str], seconds: int) -> list[str]:
+        """Set it for some messages, and return those that are not in flight any more."""
+        entries = [
+            {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+            for index, handle in enumerate(batch)
+        ]
+        try:
+            response = self._sqs.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (BotoCoreError, ClientError):
+            # Two renewals in a row may fail. If a lease lapses, the job runs again; it never has a second result.
+            log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
+            return []
+        # A fault of SQS itself (no `SenderFault`) is tried again with the next renewal.
+        return [batch[int(failed["Id"])] for failed in response.get("Failed", ()) if failed["SenderFault"]]
+
+
+def renewal_period(visibility_timeout: float) -> float:
+    """Return the seconds between the beginnings of two renewals."""
+    return visibility_timeout / RENEWALS_PER_TIMEOUT
 
 
 def batches(items: list[str], size: int = BATCH) -> Iterator[list[str]]:

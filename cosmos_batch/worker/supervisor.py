@@ -69,10 +69,11 @@ def _start(channel: socket.socket, began: float) -> "subprocess.Popen[bytes]":
 def _keep_leases(channel: socket.socket, environment: WorkerEnvironment) -> None:
     # Imported here, so that the inner process, which has more to import, starts first.
     from cosmos_batch.worker.clients import Clients
-    from cosmos_batch.worker.leases import LeaseKeeper
+    from cosmos_batch.worker.leases import LeaseKeeper, renewal_period
 
-    keeper = LeaseKeeper(channel, Clients().sqs, environment.queue_url, environment.worker.visibility_timeout_seconds)
-    keeper.keep()
+    visibility_timeout = environment.worker.visibility_timeout_seconds
+    sqs = Clients().sqs_answering_within(renewal_period(visibility_timeout))
+    LeaseKeeper(channel, sqs, environment.queue_url, visibility_timeout).keep()
 
 
 def _reason(environment: WorkerEnvironment, status: int) -> Error:

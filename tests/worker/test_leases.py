@@ -1,11 +1,19 @@
 """Leases are renewed until they are released, and end with the worker that held them."""
 
+import contextlib
+import itertools
 import socket
 import threading
 import time
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
-from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from cosmos_batch.worker import leases, supervisor
+from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper, renewal_period
+from tests.worker.conftest import WorkerFixture
 from tests.worker.engines import PATIENCE
 
 
@@ -47,7 +55,7 @@ def wait_until(condition: Any) -> None:
         time.sleep(0.005)
 
 
-def test_a_lease_is_renewed_three_times_in_its_time_until_it_is_released() -> None:
+def test_a_lease_is_renewed_again_and_again_until_it_is_released() -> None:
     sqs = FakeSqs()
     keeping = Keeping(sqs, visibility_timeout=0.15)
     keeping.holder.hold([f"h{n}" for n in range(12)])
@@ -81,3 +89,93 @@ def test_a_renewal_that_failed_by_a_fault_of_sqs_is_repeated() -> None:
     keeping.holder.hold(["unlucky"])
     wait_until(lambda: sqs.set.count(("unlucky", 0)) >= 3)
     keeping.end()
+
+
+def test_all_leases_are_renewed_at_once() -> None:
+    """A call without an answer must not take the time in which the other messages are renewed."""
+
+    class Together(FakeSqs):
+        both = threading.Barrier(2)
+
+        def change_message_visibility_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+            self.both.wait(PATIENCE)
+            return super().change_message_visibility_batch(QueueUrl, Entries)
+
+    sqs = Together()
+    keeping = Keeping(sqs, visibility_timeout=4)
+    keeping.holder.hold([f"h{n}" for n in range(12)])
+    wait_until(lambda: {handle for handle, _ in sqs.set} == {f"h{n}" for n in range(12)})
+    keeping.end()
+
+
+def test_a_lease_survives_two_renewals_that_take_as_long_as_they_may_and_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    visibility_timeout = 120
+    clock = SimpleNamespace(now=0.0)
+    renewals: list[tuple[float, float]] = []
+
+    class Slow(FakeSqs):
+        calls = 0
+
+        def change_message_visibility_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+            self.calls += 1
+            began = clock.now
+            clock.now += 0.99 * renewal_period(visibility_timeout)
+            if self.calls % 3:
+                raise ReadTimeoutError(endpoint_url="https://sqs")
+            renewals.append((began, clock.now))
+            return super().change_message_visibility_batch(QueueUrl, Entries)
+
+    class Listening(LeaseKeeper):
+        def _listen(self, seconds: float) -> bool:
+            clock.now += seconds
+            return len(renewals) < 5
+
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        keeper = Listening(ours, Slow(), "url", visibility_timeout)
+        keeper._apply({"hold": ["h"]})
+        keeper.keep()
+    gaps = [ended - began for (began, _), (_, ended) in itertools.pairwise(renewals)]
+    assert max(gaps) < visibility_timeout
+
+
+def test_the_next_renewal_comes_though_sqs_never_answers_one(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the timeouts of botocore, two minutes are not enough for three connections."""
+    environment = bench.environment("worker-1", visibility_timeout_seconds=3)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, BlackHole() as hole:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", f"http://127.0.0.1:{hole.port}")
+        LeaseHolder(theirs).hold(["h"])
+        keeping = threading.Thread(target=supervisor._keep_leases, args=(ours, environment))
+        keeping.start()
+        wait_until(lambda: len(hole.connections) >= 6)
+        theirs.close()
+        keeping.join(PATIENCE)
+        assert not keeping.is_alive()
+
+
+class BlackHole:
+    """A server that accepts connections and never answers."""
+
+    def __init__(self) -> None:
+        self.connections: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self.connections:
+            connection.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # the listener was closed
+            while True:
+                self.connections.append(self._listener.accept()[0])
