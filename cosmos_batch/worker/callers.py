@@ -12,12 +12,11 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result
 from cosmos_batch.contract.runs import ITEM_CANCELLED
 from cosmos_batch.state import FINAL, JobRow, Jobs, Runs, Watcher, count_item
+from cosmos_batch.store.s3_retries import FAULTS
 from cosmos_batch.worker.queue import Delivery
 from cosmos_batch.worker.task_tokens import TaskTokens, TokenState
 
@@ -47,7 +46,7 @@ class Callers:
                 return "alive"
             row = self._jobs.get(job.job_id)
             return "gone" if row is None or not self._others_wait(row, SECONDS) else "alive"
-        except (BotoCoreError, ClientError):
+        except FAULTS:
             log.warning("the run's row could not be read", exc_info=True, extra={"jobId": job.job_id})
             return "unknown"
 
@@ -85,7 +84,7 @@ class Callers:
             return job.deadline
         try:
             row = self._jobs.get(job.job_id)
-        except (BotoCoreError, ClientError):
+        except FAULTS:
             log.warning("the job's row could not be read", exc_info=True, extra={"jobId": job.job_id})
             return job.deadline
         return job.deadline if row is None else latest_deadline(job, row)

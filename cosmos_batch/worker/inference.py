@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
@@ -24,6 +22,7 @@ from cosmos_batch.engines.generator.guardrails import refuse_unguarded
 from cosmos_batch.engines.protocol import Engine, StepReportingEngine
 from cosmos_batch.engines.reasoner.json_answers import run_with_schema
 from cosmos_batch.state import Jobs
+from cosmos_batch.store.s3_retries import FAULTS
 from cosmos_batch.worker.callers import Callers
 from cosmos_batch.worker.engine_shares import EngineShares
 from cosmos_batch.worker.inputs import is_full_disk
@@ -180,5 +179,5 @@ async def _report_steps(engine: Engine, jobs: Jobs, job_id: str, attempt_id: str
         try:
             await asyncio.to_thread(jobs.note_steps, job_id, attempt_id, *steps)
             written = steps
-        except (BotoCoreError, ClientError):
+        except FAULTS:
             log.warning("steps were not noted", exc_info=True, extra={"jobId": job_id})

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from cosmos_batch.store.s3_retries import FAULTS
 
 BATCH = 10  # most messages in one call of SQS
 RENEWALS_PER_TIMEOUT = 4  # two renewals in a row may fail; the third still has the time until the fourth
@@ -103,7 +103,7 @@ class LeaseKeeper:
         ]
         try:
             response = self._sqs.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
-        except (BotoCoreError, ClientError):
+        except FAULTS:
             # Two renewals in a row may fail. If a lease lapses, the job runs again; it never has a second result.
             log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
             return []

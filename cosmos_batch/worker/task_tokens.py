@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS, embedded
 from cosmos_batch.contract.result import RESULT_LIMIT, Result
+from cosmos_batch.store.s3_retries import FAULTS
 
 # The error codes for a token whose execution was stopped, has timed out, or has been answered.
 GONE = ("TaskTimedOut", "TaskDoesNotExist")
@@ -42,7 +42,7 @@ class TaskTokens:
             self._stepfunctions.send_task_heartbeat(taskToken=task_token)
         except ClientError as error:
             return self._state_after(job_id, error)
-        except (BotoCoreError, ResponseParserError):
+        except FAULTS:
             log.warning("a heartbeat got no answer", exc_info=True, extra={"jobId": job_id})
             return "unknown"
         return "alive"

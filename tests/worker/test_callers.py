@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.metrics import FOREIGN_TOKENS
 from cosmos_batch.contract.result import Result
 from cosmos_batch.worker.logs import JsonLines
+from cosmos_batch.worker.queue import Delivery
 from tests.worker.conftest import WorkerFixture
 from tests.worker.engines import PATIENCE, Counting, until
 
@@ -86,9 +89,13 @@ def test_a_job_is_kept_when_a_heartbeat_has_no_clear_response(bench: WorkerFixtu
     assert len(stepfunctions.calls_of("success")) == 1
 
 
-@pytest.mark.parametrize("fault", [ResponseParserError("<html>"), RuntimeError("broken")], ids=["parser", "other"])
+@pytest.mark.parametrize(
+    "fault",
+    [ResponseParserError("<html>"), HTTPError("the body was broken off"), RuntimeError("broken")],
+    ids=["parser", "body", "other"],
+)
 def test_a_broken_heartbeat_does_not_drop_the_job(bench: WorkerFixture, fault: Exception) -> None:
-    """A response that cannot be parsed counts as none. Any other error leaves the message in the queue."""
+    """A response that cannot be parsed or read counts as none. Any other error leaves the message in the queue."""
     bench.send(bench.job(prompt=json.dumps({"seconds": 2.5})))
     stepfunctions = bench.stepfunctions
     original = stepfunctions.send_task_heartbeat
@@ -100,9 +107,24 @@ def test_a_broken_heartbeat_does_not_drop_the_job(bench: WorkerFixture, fault: E
 
     stepfunctions.send_task_heartbeat = fail  # type: ignore[method-assign]
     bench.worker().run()
-    parsed = isinstance(fault, ResponseParserError)
-    assert len(stepfunctions.calls_of("success")) == int(parsed)
-    assert bench.waiting() == ((0, 0) if parsed else (0, 1))
+    tolerated = not isinstance(fault, RuntimeError)
+    assert len(stepfunctions.calls_of("success")) == int(tolerated)
+    assert bench.waiting() == ((0, 0) if tolerated else (0, 1))
+
+
+@pytest.mark.parametrize("fault", [ResponseParserError("<html>"), HTTPError("the body was broken off")])
+def test_an_item_is_kept_when_its_rows_cannot_be_read(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def broken(**_arguments: Any) -> Any:
+        raise fault
+
+    past = datetime.now(UTC) - timedelta(hours=1)
+    delivery = Delivery("handle", None, bench.job(deadline=past), datetime.now(UTC), run="r")
+    callers = bench.worker().runner.callers
+    monkeypatch.setattr(bench.table._client, "get_item", broken)
+    assert callers.state(delivery) == "unknown"
+    assert callers.deadline(delivery.job) == past
 
 
 def test_a_token_of_another_account_is_counted_as_a_metric(

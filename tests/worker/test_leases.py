@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
+from botocore.parsers import ResponseParserError
 
 from cosmos_batch.worker import leases, supervisor
 from cosmos_batch.worker.leases import LeaseHolder, LeaseKeeper, renewal_period
@@ -42,10 +43,13 @@ class Keeping:
         self._thread = threading.Thread(target=keeper.keep)
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def end(self) -> None:
         self.channel.close()
         self._thread.join(60)
-        assert not self._thread.is_alive()
+        assert not self.is_alive()
 
 
 def wait_until(condition: Any) -> None:
@@ -88,6 +92,26 @@ def test_a_renewal_that_failed_by_a_fault_of_sqs_is_repeated() -> None:
     keeping = Keeping(sqs, visibility_timeout=0.06)
     keeping.holder.hold(["unlucky"])
     wait_until(lambda: sqs.set.count(("unlucky", 0)) >= 3)
+    keeping.end()
+
+
+def test_an_answer_that_cannot_be_parsed_does_not_end_the_renewals() -> None:
+    """It comes from a proxy, for example. A keeper that ended would end the container with all of its jobs."""
+
+    class BehindAProxy(FakeSqs):
+        refusals = 2
+
+        def change_message_visibility_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+            if self.refusals:
+                self.refusals -= 1
+                raise ResponseParserError("<html>")
+            return super().change_message_visibility_batch(QueueUrl, Entries)
+
+    sqs = BehindAProxy()
+    keeping = Keeping(sqs, visibility_timeout=0.06)
+    keeping.holder.hold(["h"])
+    wait_until(lambda: sqs.set or not keeping.is_alive())
+    assert keeping.is_alive()
     keeping.end()
 
 

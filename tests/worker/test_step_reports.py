@@ -2,8 +2,10 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.parsers import ResponseParserError
 
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import GeneratorOutput
@@ -59,6 +61,22 @@ def test_each_step_is_written_to_the_row(bench: WorkerFixture) -> None:
     run(bench, engine)
     assert engine.seen == [(1, 3), (2, 3), (3, 3)]
     assert row_of(bench).open_attempt is None and row_of(bench).state == "SUCCEEDED"
+
+
+def test_steps_are_written_on_after_a_write_that_failed(bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    note_steps = bench.jobs.note_steps
+    failed: list[object] = []
+
+    def fail_once(*arguments: Any) -> None:
+        if not failed:
+            failed.append(arguments)
+            raise ResponseParserError("<html>")
+        note_steps(*arguments)
+
+    monkeypatch.setattr(bench.jobs, "note_steps", fail_once)
+    planned(bench, SMALL)
+    run(bench, Counting(bench))
+    assert failed and row_of(bench).state == "SUCCEEDED"
 
 
 def test_steps_of_an_ended_attempt_are_not_written(bench: WorkerFixture) -> None:
