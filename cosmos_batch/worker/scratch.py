@@ -38,11 +38,14 @@ def worker_folder(environment: WorkerEnvironment) -> Iterator[None]:
 def _create_locked(folder: Path) -> int:
     """Create and lock the folder, and return its descriptor.
 
-    Between the two, another worker may take the folder for abandoned and remove it; then both are repeated.
+    Before it is locked, another worker may take the folder for abandoned and remove it; then both are repeated.
     """
     while True:
         folder.mkdir(exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists() and folder.stat().st_ino == os.fstat(lock).st_ino:
             return lock

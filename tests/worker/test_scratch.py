@@ -59,6 +59,21 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_created_again(
         assert (tmp_path / "me").is_dir()
 
 
+def test_a_folder_that_is_removed_before_it_is_opened_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = Path.mkdir
+
+    def removed_at_once(folder: Path, exist_ok: bool) -> None:
+        monkeypatch.undo()
+        mkdir(folder, exist_ok=exist_ok)
+        folder.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", removed_at_once)
+    with worker_folder(of(tmp_path, "me")):
+        assert (tmp_path / "me").is_dir()
+
+
 def test_without_a_scratch_disk_the_systems_temporary_folder_is_used(tmp_path: Path) -> None:
     before = tempfile.gettempdir()
     with worker_folder(environment(tmp_path, None)):
