@@ -11,24 +11,43 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from functools import cache
 
 NOTICE_PERIOD_SECONDS = 5  # the EC2 User Guide recommends to look so often
+ASK_AGAIN_SECONDS = 60
 _TOKEN_SECONDS = 21_600
 _TIMEOUT_SECONDS = 1
 
 log = logging.getLogger(__name__)
 
 
-@cache
+class InstanceTypeReader:
+    """Reads this host's instance type from the metadata service, and keeps it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: str | None = None
+        self._ask_at = 0.0  # time.monotonic
+        self._lock = threading.Lock()
+
+    def get(self) -> str | None:
+        """Return the instance type; None as long as the metadata service has not given it.
+
+        The service is asked again after a minute, and not for each job: outside of EC2 each time may take a second.
+        """
+        with self._lock:  # other jobs that ask meanwhile share the answer
+            if self._known is None and time.monotonic() >= self._ask_at:
+                try:
+                    self._known = _read("instance-type")
+                except OSError:
+                    self._ask_at = time.monotonic() + ASK_AGAIN_SECONDS
+            return self._known
+
+
+_this_host = InstanceTypeReader()
+
+
 def instance_type() -> str | None:
-    """Return this host's instance type, such as g6e.12xlarge; None outside of EC2."""
-    if _is_disabled():
-        return None
-    try:
-        return _read("instance-type")
-    except OSError:
-        return None
+    """Return this host's instance type, such as g6e.12xlarge; None outside of EC2, or while it is not known."""
+    return None if _is_disabled() else _this_host.get()
 
 
 def watch_for_spot_notice(on_notice: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from cosmos_batch.catalogue.hardware import INSTANCE_TYPES
 from cosmos_batch.contract.generation.serving import ParallelPlan, Serving
 from cosmos_batch.worker import costs, instance_metadata
 from cosmos_batch.worker.costs import GenerationCost, cost_of
+from cosmos_batch.worker.instance_metadata import InstanceTypeReader
 from tests.support.metadata_service import MetadataService, metadata_service
 from tests.worker.conftest import WorkerFixture
 
@@ -15,11 +16,9 @@ SERVING = Serving(engine="my.module:Engine", guardrails=True, max_resolution="72
 
 
 @pytest.fixture(autouse=True)
-def _two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _two_gpus_of_an_unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "gpus_here", lambda: 2)
-    instance_metadata.instance_type.cache_clear()
-    yield
-    instance_metadata.instance_type.cache_clear()
+    monkeypatch.setattr(instance_metadata, "_this_host", InstanceTypeReader())
 
 
 @pytest.fixture
