@@ -122,8 +122,9 @@ class WorkerLoop:
 
         As many as the engine has places for, not counting jobs that have left the engine; and one more while a job is
         being prepared (its files fetched, its prompt written) for longer than a receive takes. No more than that,
-        because a message in hand is hidden from other workers. With an engine of one place there is one job in hand,
-        so that a crash can only be that job's fault.
+        because a message in hand is hidden from other workers. No more than twice the engine's places are in hand,
+        those that store their results included. With an engine of one place there is one job in hand, so that a crash
+        can only be that job's fault.
 
         While `PREPARED_AT_ONCE` jobs are on their way to the engine, none is received. Each has threads that share one
         lock in Python with all others of the worker. While clips were decoded in such threads, the first of hundreds
@@ -146,8 +147,12 @@ class WorkerLoop:
 
         While a remote server is unavailable, jobs that are received only to be paused again do not count as work.
         """
-        working = any(not self._only_pauses or not attempt.is_before_engine for attempt in self._attempts.values())
+        working = any(not self._will_be_paused(attempt) for attempt in self._attempts.values())
         return not self._keep and not working and time.monotonic() - self._busy_at >= seconds
+
+    def _will_be_paused(self, attempt: JobAttempt) -> bool:
+        """Return whether a job will probably be paused, as the last one was. One that is in the engine is served."""
+        return self._only_pauses and attempt.is_before_engine
 
     async def _wait_for_change(self, seconds: float | None = None) -> None:
         """Wait until a job enters the engine or ends, or the worker is stopped or drained.
@@ -278,7 +283,8 @@ class WorkerLoop:
         end = None if task.cancelled() or task.exception() is not None else task.result()
         answered, paused = end is AttemptEnd.ANSWERED, end is AttemptEnd.PAUSED
         self._pace.ended(attempt.attempt_id, weight_of(attempt.job) if answered else None)
-        if not (paused and self._only_pauses):  # the first pause is the end of work
+        if not (paused and self._only_pauses):
+            # A first pause still counts as work; pauses after it do not, so that the idle time goes on.
             self._busy_at = time.monotonic()
         self._only_pauses = paused
         self._wake.set()
