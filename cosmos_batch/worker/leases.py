@@ -48,7 +48,7 @@ class LeaseKeeper:
     A call of `sqs` must end within `renewal_period`, also if it gets no answer.
     """
 
-    def __init__(self, channel: socket.socket, sqs: Any, queue_url: str, visibility_timeout: float) -> None:
+    def __init__(self, channel: socket.socket, sqs: Any, queue_url: str, visibility_timeout: int) -> None:
         self._channel = channel
         self._sqs = sqs
         self._queue_url = queue_url
@@ -63,8 +63,9 @@ class LeaseKeeper:
         while self._listen(max(0.0, renew_at - time.monotonic())):
             if time.monotonic() >= renew_at:
                 renew_at = time.monotonic() + period  # from the beginning of this one, however long it takes
-                self._set_visibility(int(self._visibility_timeout))
-        self._set_visibility(0)
+                self._set_visibility(self._visibility_timeout)
+        for _ in range(2):  # no renewal follows that would be the second try
+            self._set_visibility(0)
 
     def _listen(self, seconds: float) -> bool:
         """Wait up to `seconds` for data on the socket and apply it. Returns False once the other end is closed."""
@@ -91,12 +92,12 @@ class LeaseKeeper:
         if not held:
             return
         with ThreadPoolExecutor(len(held)) as calls:
-            for lapsed in calls.map(self._set_visibility_of, held, itertools.repeat(seconds)):
-                for handle in lapsed:
+            for ended in calls.map(self._set_visibility_of, held, itertools.repeat(seconds)):
+                for handle in ended:
                     self._held.pop(handle, None)
 
     def _set_visibility_of(self, batch: list[str], seconds: int) -> list[str]:
-        """Set it for some messages, and return those that are not in flight any more."""
+        """Set it for some messages, and return those that are not in flight any more, now or since before."""
         entries = [
             {"Id": str(index), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
             for index, handle in enumerate(batch)
@@ -107,11 +108,12 @@ class LeaseKeeper:
             # Two renewals in a row may fail. If a lease lapses, the job runs again; it never has a second result.
             log.exception("could not set the visibility of %d messages to %d s", len(batch), seconds)
             return []
-        # A fault of SQS itself (no `SenderFault`) is tried again with the next renewal.
-        return [batch[int(failed["Id"])] for failed in response.get("Failed", ()) if failed["SenderFault"]]
+        # `SenderFault`: it was not in flight any more. A fault of SQS itself is tried again with the next renewal.
+        failed = {int(entry["Id"]): entry["SenderFault"] for entry in response.get("Failed", ())}
+        return [handle for index, handle in enumerate(batch) if failed.get(index, seconds == 0)]
 
 
-def renewal_period(visibility_timeout: float) -> float:
+def renewal_period(visibility_timeout: int) -> float:
     """Return the seconds between the beginnings of two renewals."""
     return visibility_timeout / RENEWALS_PER_TIMEOUT
 
