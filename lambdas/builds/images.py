@@ -14,7 +14,6 @@ from lambdas.log import log, log_fault
 
 # The build's environment variable that holds what the answer to CloudFormation needs.
 REQUEST = "CLOUDFORMATION_REQUEST"
-REASON_LIMIT = 1000  # characters; CloudFormation takes an answer of 4 KB
 LOG_LINES = 50  # the last lines of a log that are read, among them CodeBuild's own
 QUOTED_LINES = 5  # the last lines of the build's commands that are quoted
 
@@ -85,8 +84,8 @@ def failure_of(build: dict[str, Any]) -> str:
     link = build.get("logs", {}).get("deepLink", "the build's page in the CodeBuild console")
     text = f"Build {build['id']} ended as {build['buildStatus']}{where}: {messages or 'no reason given'}"
     lines = last_lines(build.get("logs", {}))
-    quoted = f" It said last: {lines[-REASON_LIMIT:]}" if lines else ""
-    return f"{text[:REASON_LIMIT]}{quoted} Its log: {link}"
+    quoted = f" It said last: {lines}" if lines else ""
+    return f"{text}{quoted} Its log: {link}"
 
 
 def last_lines(logs: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ from lambdas.cloudformation import answer_cloudformation, request_to_answer
 from lambdas.log import log, log_fault
 
 WAIT_SECONDS = 14 * 60  # the import calls four functions of VAMS in turn; our own function's timeout is 15 minutes
-REASON_LIMIT = 1000  # characters; CloudFormation takes an answer of 4 KB
 NO_RESPONSE_URL = "..."  # CDK's framework puts this into its calls: it answers CloudFormation itself
 
 LEFTOVERS = (
@@ -50,7 +49,7 @@ def change_registration(event: dict[str, Any]) -> None:
             log("VAMS warns", level="WARNING", pipeline=pipeline, warnings=warnings, remedy=LEFTOVERS)
     except Exception as error:
         log_fault("VAMS refused", error, request=operation, pipeline=pipeline, reason=str(error))
-        failure = f"VAMS's import function {function} did not register {pipeline}: {error}"[:REASON_LIMIT]
+        failure = f"VAMS's import function {function} did not register {pipeline}: {error}"
     # A deletion always succeeds, even if VAMS does not exist any more; VAMS's own deletions never fail either.
     answer_cloudformation(request, None if event["RequestType"] == "Delete" else failure)
 

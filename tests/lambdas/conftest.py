@@ -70,7 +70,9 @@ def cloudformation() -> Iterator[ResponseUrl]:
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             assert self.headers["Content-Type"] == ""  # CloudFormation signs the URL without one
-            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            length = int(self.headers["Content-Length"])
+            assert length <= 4096, "CloudFormation refuses a longer answer"
+            answers.append(json.loads(self.rfile.read(length)))
             self.send_response(200)
             self.end_headers()
 

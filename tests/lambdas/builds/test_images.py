@@ -177,15 +177,29 @@ def test_an_unreadable_log_does_not_prevent_the_answer(fakes: Fakes, cloudformat
     assert answers[0]["Reason"].endswith("Its log: https://console/log")
 
 
-def test_a_long_reason_is_cut_to_cloudformations_limit(fakes: Fakes, cloudformation) -> None:
+@pytest.mark.parametrize("character", ["x", "\u2501", "\x1b", "\U0001f680", "\ud800"])
+def test_a_long_reason_loses_its_middle_and_says_why_the_build_failed(
+    fakes: Fakes, cloudformation, character: str
+) -> None:
+    """The characters: a letter, a bar of pip's progress, the beginning of a color, an emoji, and half of one."""
     url, answers = cloudformation
     image_build.handler(request_of(url), None)
-    phases = [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "x" * 9000}]}]
-    fakes.lines = ["y" * 9000]
+    phases = [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "exit status 1"}]}]
+    fakes.lines = [character * 9000, "No space left on device"]
     logs = {"deepLink": "https://console/log", "groupName": "g", "streamName": "s"}
     end(fakes, "TIMED_OUT", phases=phases, logs=logs)
-    assert len(json.dumps(answers[0])) < 4096
-    assert answers[0]["Reason"].endswith("https://console/log")
+    (answer,) = answers
+    assert "TIMED_OUT in BUILD: exit status 1 It said last:" in answer["Reason"]
+    assert answer["Reason"].endswith("No space left on device Its log: https://console/log")
+    assert len(json.dumps(answer, ensure_ascii=False).encode()) > 4000, "as much is kept as CloudFormation takes"
+
+
+def test_a_reason_of_other_letters_is_not_cut_where_it_fits(fakes: Fakes, cloudformation) -> None:
+    url, answers = cloudformation
+    image_build.handler(request_of(url), None)
+    fakes.lines = ["\u2501" * 1000]
+    end(fakes, "FAILED", logs={"deepLink": "https://console/log", "groupName": "g", "streamName": "s"})
+    assert fakes.lines[0] in answers[0]["Reason"]
 
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])
