@@ -5,6 +5,7 @@ The library `huggingface_hub` reads the variables HF_ENDPOINT, HF_HUB_OFFLINE, H
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from cosmos_batch.store.manifest import IncompleteCopyError, ModelFile, Revision
 # some engines need.
 _HTTP_ERROR: type[BaseException] = HfHubHTTPError.__bases__[0]
 TOO_MANY_REQUESTS = 429
+_PLAIN = re.compile("[!-~]+")  # printable ASCII without the space: what an HTTP header can hold as a token
 _CONFIGURATION = "app.pipelines.useNvidiaCosmos.huggingFaceToken in config.json, and deploy"
 
 
@@ -40,14 +42,21 @@ class Hub:
 
     Args:
         model: Hugging Face id.
-        token: Access token; None leaves it to `huggingface_hub` (HF_TOKEN, then a login on this machine).
+        token: Access token, perhaps with spaces or line breaks around it; None leaves it to `huggingface_hub`
+            (HF_TOKEN, then a login on this machine).
         token_place: Where a person configures the token, as the end of a sentence in a remedy.
+
+    Raises:
+        Failure: `ModelUnavailable` where a header cannot hold the token: the HTTP library would quote it in an error,
+            which looks like a fault of the network.
     """
 
     def __init__(self, model: str, token: str | None, token_place: str = _CONFIGURATION) -> None:
         self._model = model
-        self._token = token or get_token()
+        self._token = (token or "").strip() or get_token()
         self._token_place = token_place
+        if self._token is not None and not _PLAIN.fullmatch(self._token):
+            raise self._unprintable_token()
         self._api = HfApi(token=self._token)
         self._page = f"{constants.ENDPOINT}/{model}"
 
@@ -195,6 +204,13 @@ class Hub:
             f"{self._model} has no such revision on the Hub.",
             f"Choose a commit, a tag or a branch of {self._page}/commits/main, and write it behind the pipeline's "
             "`model`, as in org/name@revision. Where a recorded commit is gone: cosmos-batch models update",
+        )
+
+    def _unprintable_token(self) -> Failure:
+        return self._failure(
+            "The Hugging Face token is no plain token: it holds a space, a line break, or a letter outside of ASCII.",
+            f"Put the token alone into {self._token_place}. A secret in Secrets Manager must have it as its plaintext, "
+            "not as key and value.",
         )
 
     def _bad_token(self) -> Failure:

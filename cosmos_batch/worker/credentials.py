@@ -7,6 +7,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.worker.clients import Clients
 
+# The KeyError is that of a secret whose value is binary.
+_UNREADABLE = (ClientError, BotoCoreError, KeyError)
+
 
 @dataclass(frozen=True)
 class HubToken:
@@ -19,24 +22,23 @@ class HubToken:
         """Return the token, or None if none is configured.
 
         Raises:
-            Failure: `ModelUnavailable` if Secrets Manager cannot be reached or refuses.
+            Failure: `ModelUnavailable` if Secrets Manager cannot be reached or refuses, or the value is no text.
         """
         if self.secret is None:
             return None
-        secrets = self.clients.secretsmanager
         try:
-            value: str = secrets.get_secret_value(SecretId=self.secret)["SecretString"]
-        except secrets.exceptions.ResourceNotFoundException:
+            return _text(self.secret, self.clients)
+        except self.clients.secretsmanager.exceptions.ResourceNotFoundException:
             return None  # the stack creates the secret without a value; it has one once a token is configured
-        except (ClientError, BotoCoreError) as error:
+        except _UNREADABLE as error:
             raise Failure(
                 "ModelUnavailable",
                 f"The model must be downloaded, and the secret of the Hugging Face token cannot be read: {error}",
                 "Without a way out (network.mode vpcOnly), put the model in place first: cosmos-batch models put, see "
-                "docs/deploy.md. Else check that the worker's role may read the secret and decrypt with its key.",
+                "docs/deploy.md. Else check that the secret has a text for a value, and that the worker's role may "
+                "read it and decrypt with its key.",
                 retryable=True,
             ) from error
-        return value or None
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class EndpointKey:
         if self.secret is None:
             return None
         try:
-            value: str = self.clients.secretsmanager.get_secret_value(SecretId=self.secret)["SecretString"]
-        except (ClientError, BotoCoreError, KeyError) as error:
+            return _text(self.secret, self.clients)
+        except _UNREADABLE as error:
             raise Failure(
                 "ModelUnavailable",
                 f"The secret of the endpoint's API key cannot be read: {error}",
@@ -60,4 +62,12 @@ class EndpointKey:
                 "with its key (endpoint.apiKeySecretKeyArn).",
                 retryable=True,
             ) from error
-        return value.strip() or None
+
+
+def _text(secret: str, clients: Clients) -> str | None:
+    """Return the value of a secret without the spaces and line breaks around it; None if that leaves nothing.
+
+    Raises one of `_UNREADABLE`.
+    """
+    value: str = clients.secretsmanager.get_secret_value(SecretId=secret)["SecretString"]
+    return value.strip() or None

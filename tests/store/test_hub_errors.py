@@ -83,6 +83,22 @@ def test_an_unknown_token_is_explained(hub: Hub, with_token: ModelStore) -> None
     assert not error.retryable
 
 
+def test_spaces_and_line_breaks_around_a_token_do_not_matter(hub: Hub, root: Path, bucket: str, s3: Any) -> None:
+    hub.gated.add(MODEL)
+    hub.accepted.add(TOKEN)
+    assert ModelStore(root, bucket, s3, lambda: f" {TOKEN}\n").ensure(MODEL).model == MODEL
+
+
+@pytest.mark.parametrize("middle", ["\n", " ", "\x00", "\u00e9", "\u2026"])
+def test_a_token_that_a_header_cannot_hold_is_no_fault_of_the_network(
+    hub: Hub, root: Path, bucket: str, s3: Any, middle: str
+) -> None:
+    error = failure_of(ModelStore(root, bucket, s3, lambda: f"{TOKEN}{middle}{TOKEN}"))
+    assert "is no plain token" in error.message and SETTING in error.remedy
+    assert not error.retryable
+    assert not hub.requests
+
+
 def test_a_model_that_does_not_exist_is_explained(hub: Hub, store: ModelStore) -> None:
     error = failure_of(store, "nvidia/No-Such-Model")
     assert "does not exist on the Hub, or is private" in error.message

@@ -21,8 +21,9 @@ from tests.worker.conftest import STATE, TABLE, WorkerFixture
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:token-AbCdEf"
 
 
-def test_the_token_is_the_value_of_the_secret(bench: WorkerFixture) -> None:
-    arn = boto3.client("secretsmanager").create_secret(Name="token", SecretString="hf_x")["ARN"]
+@pytest.mark.parametrize("value", ["hf_x", "hf_x\n"])
+def test_the_token_is_the_value_of_the_secret(bench: WorkerFixture, value: str) -> None:
+    arn = boto3.client("secretsmanager").create_secret(Name="token", SecretString=value)["ARN"]
     assert HubToken(arn, Clients()).read() == "hf_x"
 
 
@@ -31,12 +32,19 @@ def test_without_a_secret_or_a_value_there_is_no_token(bench: WorkerFixture) -> 
     assert HubToken(boto3.client("secretsmanager").create_secret(Name="token")["ARN"], Clients()).read() is None
 
 
+def test_a_secret_that_is_no_text_is_a_failure_with_a_remedy(bench: WorkerFixture) -> None:
+    arn = boto3.client("secretsmanager").create_secret(Name="token", SecretBinary=b"hf_x")["ARN"]
+    with pytest.raises(Failure) as raised:
+        HubToken(arn, Clients()).read()
+    assert "has a text for a value" in raised.value.error.remedy
+
+
 def test_an_unreadable_secret_is_a_failure_with_a_remedy(bench: WorkerFixture) -> None:
     with pytest.raises(Failure) as raised:
         HubToken(SECRET, RefusedClients()).read()
     assert (raised.value.error.code, raised.value.error.retryable) == ("ModelUnavailable", True)
     assert "AccessDeniedException" in raised.value.error.message
-    assert "role may read the secret" in raised.value.error.remedy
+    assert "role may read it" in raised.value.error.remedy
 
 
 class RefusedClients(Clients):
