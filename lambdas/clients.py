@@ -1,4 +1,4 @@
-"""The boto3 clients that the functions use, each created when it is first needed, and AWS's errors for throttling."""
+"""The boto3 clients that the functions use, each created when it is first needed, and what throttled calls raise."""
 
 import threading
 import time
@@ -7,27 +7,13 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
+from cosmos_batch.catalogue.aws_errors import is_throttled
 from cosmos_batch.state import Table
 
 # In boto3's standard mode, 7 attempts with pauses of up to 20 s last about half a minute. A burst of StartExecution is
 # refilled at 150 to 300 calls a second; an event whose calls are still throttled then goes back to its queue.
 ATTEMPTS = 7
 SESSION_SECONDS = 1800  # how long credentials of VAMS's role are used: half of AssumeRole's default of an hour
-
-# The error codes of throttling: of Step Functions, Lambda and others; DynamoDB; EC2, Batch and others; SQS; S3; KMS, on
-# behalf of another service, with status 400; and of an account's limit of open executions.
-_THROTTLING = {
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "SlowDown",
-    "KMS.ThrottlingException",
-    "ExecutionLimitExceeded",
-}
-_BUSY = (429, 503)  # HTTP status: S3's answer to HEAD has no body, and so no error code
 
 # Threads may share a client, but boto3 must not create several clients at a time.
 _CREATION = threading.Lock()
@@ -104,9 +90,7 @@ def throttling_named() -> Iterator[None]:
 def is_throttling(error: BaseException | None) -> bool:
     """Return whether an exception, or one that it was raised from, says that AWS was called too often."""
     while error is not None:
-        response = getattr(error, "response", {})
-        code = response.get("Error", {}).get("Code")
-        if code in _THROTTLING or response.get("ResponseMetadata", {}).get("HTTPStatusCode") in _BUSY:
+        if is_throttled(getattr(error, "response", {})):
             return True
         error = error.__cause__
     return False

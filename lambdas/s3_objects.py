@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cosmos_batch.catalogue.aws_errors import may_pass
 from cosmos_batch.contract.s3 import S3Location
-from lambdas.clients import client, is_throttling
+from lambdas.clients import client
 
 # The version id of an object that was written while its bucket had no versioning, or versioning was suspended.
 NO_VERSION = "null"
 
 # HTTP statuses of an object that may not be read. 400: its key is kept by its owner (SSE-C), or disabled in KMS.
 _REFUSED = (400, 403)
-_SLOW_REQUEST = "RequestTimeout"  # S3's code for a request that was slow, which it sends with status 400
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ def real_version(answer: dict[str, Any]) -> str | None:
 
 def is_refused(error: Any) -> bool:
     """Return whether a ClientError says that we may not read an object, and will say so again."""
-    passes = is_throttling(error) or error.response["Error"]["Code"] == _SLOW_REQUEST
-    return error.response["ResponseMetadata"]["HTTPStatusCode"] in _REFUSED and not passes
+    return error.response["ResponseMetadata"]["HTTPStatusCode"] in _REFUSED and not may_pass(error.response)
 
 
 def _refusal(error: Any, version_id: str | None) -> Exception:

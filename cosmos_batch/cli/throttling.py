@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
+from cosmos_batch.catalogue.aws_errors import is_throttled
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.store.s3_retries import is_throttled
 
 # The tries of a call that is throttled. Their pauses last about a minute and a half; boto3's about five seconds.
 ATTEMPTS = 10

@@ -3,14 +3,16 @@
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from boto3.exceptions import Boto3Error, S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from s3transfer import exceptions as transfers
 from urllib3.exceptions import HTTPError
+
+from cosmos_batch.catalogue.aws_errors import may_pass
 
 logger = logging.getLogger(__name__)
 
@@ -33,18 +35,6 @@ FAULTS: tuple[type[Exception], ...] = (
 # has succeeded for this long.
 RETRY_SECONDS = 300.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 20.0  # seconds; the pause doubles with each try
-_SERVER_ERROR, _TOO_MANY_REQUESTS, _UNAVAILABLE = 500, 429, 503
-# The codes are those of boto3's guide, "Retries", standard mode.
-_THROTTLING_CODES = {
-    *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled"),
-    *("RequestThrottledException", "TooManyRequestsException", "ProvisionedThroughputExceededException"),
-    *("TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException"),
-    "PriorRequestNotComplete",
-}
-# The errors of HTTP 4xx after which a later try may succeed.
-_PASSING_CODES = _THROTTLING_CODES | {
-    *("RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed", "ExpiredToken", "ExpiredTokenException")
-}
 
 
 class RetryBudget:
@@ -84,17 +74,4 @@ def may_succeed_later(error: Exception) -> bool:
         error = error.__context__  # `upload_file` raises its own error for an answer of S3
     if not isinstance(error, ClientError):
         return True
-    status, code = _status_and_code(error.response)
-    return status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS or code in _PASSING_CODES
-
-
-def is_throttled(response: Mapping[str, Any]) -> bool:
-    """Return whether AWS answers that it is called too often. S3's answer to HEAD has a status alone."""
-    status, code = _status_and_code(response)
-    return status in (_TOO_MANY_REQUESTS, _UNAVAILABLE) or code in _THROTTLING_CODES
-
-
-def _status_and_code(response: Mapping[str, Any]) -> tuple[int, str]:
-    status: int = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    code: str = response.get("Error", {}).get("Code", "")
-    return status, code.removeprefix("KMS.")  # S3 passes on the errors of KMS under this prefix
+    return may_pass(error.response)

@@ -4,20 +4,18 @@ import json
 from datetime import datetime
 from typing import Any
 
+from cosmos_batch.catalogue.aws_errors import may_pass
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.error_documents import ErrorDocument
 from cosmos_batch.contract.job import OutputKey
 from cosmos_batch.contract.s3 import OBJECT_MARKER, error_document_key, parse_uri
 from cosmos_batch.state import ReservedKeys
-from lambdas.clients import client, is_throttling
+from lambdas.clients import client
 from lambdas.log import log, log_fault
 
 # Codes of errors for which no document is written. A cancelled job was stopped by a person, or by a late sidecar, for
 # which another run has taken its place.
 NOT_WRITTEN = ("Cancelled",)
-# HTTP statuses of client errors (400 to 499) that may pass by themselves: a slow request, and too many requests.
-_PASSING_STATUSES = (408, 429)
-_PASSING_CODES = ("RequestTimeout",)  # S3's code for a slow request, which it sends with status 400
 
 
 def write_error_document(job_id: str, error: Error, request: Any, started_at: datetime, keys: ReservedKeys) -> None:
@@ -65,13 +63,6 @@ def _put(output: OutputKey, document: ErrorDocument) -> None:
             Metadata={OBJECT_MARKER: document.job_id},
         )
     except s3.exceptions.ClientError as fault:
-        if _may_succeed_later(fault):
+        if may_pass(fault.response):
             raise
         log_fault("the document of the error cannot be written", fault, jobId=document.job_id)
-
-
-def _may_succeed_later(fault: Any) -> bool:
-    """Return whether a ClientError of PutObject may pass by itself: throttling, a slow request, a fault of S3's own."""
-    status = fault.response["ResponseMetadata"]["HTTPStatusCode"]
-    passes = status in _PASSING_STATUSES or fault.response["Error"]["Code"] in _PASSING_CODES
-    return passes or is_throttling(fault) or not 400 <= status < 500

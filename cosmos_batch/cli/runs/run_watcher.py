@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
+from cosmos_batch.catalogue.aws_errors import is_throttled
 from cosmos_batch.cli.deployment import Deployment
 from cosmos_batch.cli.errors import CliError
 from cosmos_batch.cli.job_snapshot import read_execution
@@ -14,7 +15,6 @@ from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.runs.run_display import RunDisplay
 from cosmos_batch.cli.runs.run_snapshot import RunSnapshot, read_run_snapshot
 from cosmos_batch.cli.runs.wording import cost_in_words, counts_in_words, duration_in_words, workers_in_words
-from cosmos_batch.store.s3_retries import is_throttled
 
 POLL_SECONDS = 2.0
 _SHARDS_PER_SECOND = 200  # rows of shards that are read, so that following a large run costs next to nothing

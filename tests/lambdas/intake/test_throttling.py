@@ -21,6 +21,7 @@ from tests.lambdas.intake.test_uploads import NOTHING_FAILED, PROMPT, created
 REFUSALS = {
     "stepfunctions.StartExecution": (400, "ThrottlingException"),
     "stepfunctions.StartExecution too many": (400, "ExecutionLimitExceeded"),
+    "stepfunctions.StartExecution by another code": (400, "RequestThrottledException"),
     "s3.HeadObject": (503, "503"),
     "s3.GetObject": (503, "SlowDown"),
     "s3.GetObject of a key": (400, "KMS.ThrottlingException"),

@@ -128,6 +128,8 @@ def test_a_bucket_that_takes_no_document_stops_nothing(cloud: Cloud, refused: No
     [
         (400, "RequestTimeout"),
         (400, "ThrottlingException"),
+        (400, "KMS.ThrottlingException"),
+        (400, "ExpiredToken"),
         (408, "RequestTimeout"),
         (429, "TooManyRequests"),
         (500, "InternalError"),
