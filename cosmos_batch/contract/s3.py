@@ -15,6 +15,12 @@ UPLOAD_FOLDER = "uploads"
 
 OBJECT_MARKER = "cosmos-batch-job"
 
+REASONER_DOCUMENTS, ERROR_DOCUMENTS = "*_CosmosReason_20*-*.json", "*_CosmosError_*.json"
+"""The names of `document_key` and of `error_document_key`, as wildcards of EventBridge and of IAM policies."""
+
+# The names of all documents, and of generated files and the documents beside them (`contract.generation.outputs`).
+_OWN_OUTPUT = re.compile(r"(_Cosmos(Reason|Error|3_[a-z0-9-]+)_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
+
 
 class S3Location(NamedTuple):
     """A bucket and a key (or key prefix), neither of them URL-encoded."""
@@ -69,6 +75,11 @@ def relative_directory(key: str, asset_id: str | None) -> str:
     if asset_id is None or asset_id not in directories:
         return ""
     return "/".join(directories[directories.index(asset_id) + 1 :])
+
+
+def is_own_output(name: str) -> bool:
+    """Return whether a file, without its folder, is named as jobs name what they write. Such a file is no input."""
+    return _OWN_OUTPUT.search(name) is not None
 
 
 def document_key(directory: str, input_name: str, timestamp: str) -> str:

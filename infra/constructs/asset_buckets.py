@@ -9,6 +9,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cosmos_batch.contract.s3 import ERROR_DOCUMENTS
 from cosmos_batch.contract.storage import AdoptedBucket
 from infra.constructs.permissions import allow, allow_key, allow_list, allow_objects
 from infra.constructs.private_bucket import PrivateBucket
@@ -86,7 +87,7 @@ class AssetBuckets(Construct):
     def allow_error_documents(self, grantee: iam.IGrantable) -> None:
         """Allow `grantee` to write error documents beside files whose uploads start runs."""
         for asset in self.triggering:
-            allow_objects(grantee, asset.bucket, f"{asset.prefix}*_CosmosError_*.json", "PutObject")
+            allow_objects(grantee, asset.bucket, f"{asset.prefix}{ERROR_DOCUMENTS}", "PutObject")
             if asset.key_arn is not None:
                 allow_key(grantee, asset.key_arn, "s3", writes=True)
 

@@ -14,13 +14,13 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from cosmos_batch.contract.s3 import REASONER_DOCUMENTS
 from infra.constructs.asset_buckets import AssetBucket
 from infra.constructs.permissions import allow_rules, as_target
 
 BATCH_SIZE = 10
 # StartExecution's rate limit is 150 to 300 calls a second, and one function makes some tens of calls a second.
 MAX_CONCURRENCY = 10
-DOCUMENTS = "*_CosmosReason_20*-*.json"  # the names of the documents of reasoners; `upload` ignores them too
 
 
 class EventQueue(Construct):
@@ -82,7 +82,7 @@ def object_created(bucket: AssetBucket) -> events.EventPattern:
     Documents of reasoners start nothing. Of a million items they would be a million messages and invocations. A bucket
     with a prefix has them nevertheless, because a field of a pattern matches if one of its filters does.
     """
-    key = {"prefix": bucket.prefix} if bucket.prefix else {"anything-but": {"wildcard": DOCUMENTS}}
+    key = {"prefix": bucket.prefix} if bucket.prefix else {"anything-but": {"wildcard": REASONER_DOCUMENTS}}
     return events.EventPattern(
         source=["aws.s3"],
         detail_type=["Object Created"],

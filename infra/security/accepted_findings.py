@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from cosmos_batch.contract.s3 import ERROR_DOCUMENTS
 from infra.security.nag import NagFinding
 
 
@@ -102,7 +103,7 @@ ACCEPTED = [
         )
     ),
     AcceptedFinding(
-        f"{_SOLUTIONS}IAM5[Resource::*_CosmosError_*.json]",
+        f"{_SOLUTIONS}IAM5[Resource::{ERROR_DOCUMENTS}]",
         "Pipelines/Functions/ReportRole/DefaultPolicy/Resource",
         "Error documents lie beside uploaded files, whose names are not known at deployment",
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from cosmos_batch.contract.environment import UploadEnvironment
 from cosmos_batch.contract.metadata import SIDECAR_SUFFIX
-from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location
+from cosmos_batch.contract.s3 import OBJECT_MARKER, S3Location, is_own_output
 from cosmos_batch.state import ReservedKeys
 from lambdas.clients import client, is_throttling, state_table
 from lambdas.intake.metadata import read_metadata
@@ -20,10 +20,6 @@ from lambdas.sqs_records import Record
 GRACE_OVER = "graceIsOver"  # a field of events that have waited for a sidecar already
 THROTTLED_SECONDS = (30, 120)  # a throttled event waits a random time between these, so that a burst is spread
 
-# The names of our own documents: results of reasoners, and errors.
-_DOCUMENT = re.compile(r"_Cosmos(Reason|Error)_\d{8}-\d{6}\.json$")
-# The names of generated files and of the documents beside them.
-_GENERATED = re.compile(r"(_Cosmos3_[a-z0-9-]+_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
 # VAMS's own working folders, which VAMS's upload trigger leaves out too.
 _WORKING_FOLDER = re.compile(r"^(pipeline|preview|temp-upload|workspace)s?/")
 
@@ -98,8 +94,7 @@ def is_no_input_by_name(key: str) -> bool:
     return (
         not name
         or key.endswith(SIDECAR_SUFFIX)  # `key` is a file's, so this is the sidecar of a sidecar
-        or _DOCUMENT.search(name) is not None
-        or (_GENERATED.search(name) is not None and not is_request_file(key))  # a request may be a document's copy
+        or (is_own_output(name) and not is_request_file(key))  # a request may be a document's copy
         or _WORKING_FOLDER.match(key) is not None
         or ".previewFile." in name
     )

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
 from cosmos_batch.catalogue.limits import INPUT_SIZE_LIMIT
-from cosmos_batch.contract.s3 import KEY_LIMIT
-
-# Names of our documents and of what generators make (`contract.s3`, `contract.generation.outputs`).
-_OWN_OUTPUT = re.compile(r"(_Cosmos(Reason|Error|3_[a-z0-9-]+)_|^cosmos3-[a-z0-9-]+-)\d{8}-\d{6}\.")
+from cosmos_batch.contract.s3 import KEY_LIMIT, is_own_output
 
 FOLDER, OWN_OUTPUT, OTHER_KIND = "folders", "our own outputs", "files of other kinds"
 NOT_CHOSEN, EMPTY, TOO_LARGE = "files that the patterns leave out", "empty files", "files that are too large"
@@ -37,7 +34,7 @@ class Selection:
             return FOLDER
         if not self._chosen(path):
             return NOT_CHOSEN
-        if _OWN_OUTPUT.search(name):
+        if is_own_output(name):
             return OWN_OUTPUT
         if extension(name) not in EXTENSIONS or len(path.encode()) > KEY_LIMIT:
             return OTHER_KIND

@@ -99,6 +99,7 @@ def test_the_version_null_of_s3_counts_as_none(answer: dict[str, str], version: 
     [
         "asset/clip_CosmosReason_20260410-165029.json",
         "asset/clip_CosmosError_20260410-165029.json",
+        "asset/clip_CosmosReason_20260410-165029.boxes.png",
         "pipeline/x.mp4",
         "pipelines/x.mp4",
         "preview/x.mp4",
