@@ -13,6 +13,7 @@ from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN
 from cosmos_batch.contract.settings import QUEUE_DAYS
+from infra.constructs.function_calls import EXECUTION, add_retry, call
 from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import SHARDS
 
@@ -20,7 +21,6 @@ from infra.constructs.permissions import SHARDS
 SHARD_TIMEOUT = Duration.days(QUEUE_DAYS)
 # The longest time that a run takes; AWS would let an execution take a year.
 RUN_TIMEOUT = Duration.days(90)
-EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 ATTEMPTS = 8
 # A call that Lambda or another service throttles is tried for about three days: many shards may wait for an account's
 # few concurrent functions, and none of their items is at fault. Each attempt adds some events to the execution's
@@ -99,15 +99,15 @@ class RunStates(Construct):
     def __init__(self, scope: Construct, construct_id: str, functions: RunFunctions, bucket: s3.IBucket) -> None:
         super().__init__(scope, construct_id)
         execution = {**EXECUTION, "input.$": "$$.Execution.Input"}
-        finished = self._call("FinishRun", functions.finish, {"execution": execution})
-        failed = self._call("FinishFailedRun", functions.finish, {"execution": execution, "error.$": "$"})
-        for call in (finished, failed):
-            _retry_faults(call)
-            call.next(self._end(call.node.id))
-        prepared = self._call(
-            "PrepareRun", functions.prepare, {"request.$": "$$.Execution.Input", "execution": EXECUTION}
+        finished = call(self, "FinishRun", functions.finish, {"execution": execution})
+        failed = call(self, "FinishFailedRun", functions.finish, {"execution": execution, "error.$": "$"})
+        for finish in (finished, failed):
+            _retry_faults(finish)
+            finish.next(self._end(finish.node.id))
+        prepared = call(
+            self, "PrepareRun", functions.prepare, {"request.$": "$$.Execution.Input", "execution": EXECUTION}
         )
-        prepared.add_retry(errors=[REFUSED], max_attempts=0)
+        add_retry(prepared, [REFUSED], 0)
         _retry_faults(prepared)
         prepared.add_catch(failed, errors=EVERYTHING, result_path="$")
         pipelines = sfn.Map(self, "EachPipeline", items_path="$.pipelines", result_path=sfn.JsonPath.DISCARD)
@@ -130,7 +130,7 @@ class RunStates(Construct):
             result_path=sfn.JsonPath.DISCARD,
         )
         shards.item_processor(self._shard(functions))
-        _retry(shards, ["States.ItemReaderFailed"])
+        add_retry(shards, ["States.ItemReaderFailed"], ATTEMPTS)
         return shards
 
     def _shard(self, functions: RunFunctions) -> sfn.IChainable:
@@ -151,25 +151,15 @@ class RunStates(Construct):
             retry_on_service_exceptions=False,
             result_path=sfn.JsonPath.DISCARD,
         )
-        fed.add_retry(errors=[REFUSED, "States.Timeout"], max_attempts=0)
-        _retry(fed, [PLAN_AGAIN], DEPLOYMENTS)
+        add_retry(fed, [REFUSED, "States.Timeout"], 0)
+        add_retry(fed, [PLAN_AGAIN], DEPLOYMENTS)
         _retry_faults(fed)
-        collected = self._call("Collect", functions.collect, {"shard.$": "$.shard"})
-        broken = self._call("CollectBroken", functions.collect, {"shard.$": "$.shard", "error.$": "$.error"})
-        for call in (collected, broken):
-            _retry_faults(call)
+        collected = call(self, "Collect", functions.collect, {"shard.$": "$.shard"})
+        broken = call(self, "CollectBroken", functions.collect, {"shard.$": "$.shard", "error.$": "$.error"})
+        for collect in (collected, broken):
+            _retry_faults(collect)
         fed.add_catch(broken, errors=EVERYTHING, result_path="$.error")
         return fed.next(collected)
-
-    def _call(self, name: str, function: lambda_.IFunction, payload: dict[str, object]) -> tasks.LambdaInvoke:
-        return tasks.LambdaInvoke(
-            self,
-            name,
-            lambda_function=function,
-            payload=sfn.TaskInput.from_object(payload),
-            payload_response_only=True,
-            retry_on_service_exceptions=False,
-        )
 
     def _end(self, name: str) -> sfn.IChainable:
         succeeded = sfn.Succeed(self, f"{name}Succeeded", output_path="$.summary")
@@ -177,17 +167,6 @@ class RunStates(Construct):
         return sfn.Choice(self, f"{name}Ended").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
 
 
-def _retry_faults(call: tasks.LambdaInvoke) -> None:
-    _retry(call, PASSING, PATIENT_ATTEMPTS)
-    _retry(call, EVERYTHING)
-
-
-def _retry(call: tasks.LambdaInvoke | sfn.DistributedMap, errors: list[str], attempts: int = ATTEMPTS) -> None:
-    call.add_retry(
-        errors=errors,
-        interval=Duration.seconds(2),
-        max_attempts=attempts,
-        max_delay=Duration.minutes(5),
-        backoff_rate=2,
-        jitter_strategy=sfn.JitterType.FULL,
-    )
+def _retry_faults(state: tasks.LambdaInvoke) -> None:
+    add_retry(state, PASSING, PATIENT_ATTEMPTS)
+    add_retry(state, EVERYTHING, ATTEMPTS)

@@ -1,7 +1,5 @@
 """The state machine, which plans, enqueues and reports one job of any pipeline, or feeds and finishes a run."""
 
-from collections.abc import Mapping
-
 from aws_cdk import CfnDeletionPolicy, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -9,10 +7,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
-from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from cosmos_batch.contract.job import PLAN_AGAIN, SCHEMA_VERSION, SQS_FAILED, SQS_UNREACHABLE
+from infra.constructs.function_calls import EXECUTION, LONGEST_PAUSE, add_retry, call
 from infra.constructs.function_errors import EVERYTHING, PASSING, REFUSED
 from infra.constructs.permissions import allow, shard_answers, shard_delays
 from infra.constructs.run_states import RUN_TIMEOUT, RunFunctions, RunStates
@@ -22,12 +20,10 @@ FEW_ATTEMPTS = 6
 # deadline has passed. These take eight and a half minutes at most, which is less than VAMS waits after the deadline
 # (`MARGIN_SECONDS`). Each round adds about 35 events to the execution's history, which ends at 25,000.
 SQS_ATTEMPTS = 8
-LONGEST_PAUSE = Duration.minutes(5)
 # The wait between a worker's refusal of a job that was planned for another deployment and the next plan. Meanwhile
 # `scale`, which each plan nudges, asks the workers of the earlier deployment to leave. While CloudFormation has updated
 # only some of the functions, the wait limits the number of rounds.
 PLAN_AGAIN_AFTER = Duration.seconds(5)
-EXECUTION = {"id.$": "$$.Execution.Id", "name.$": "$$.Execution.Name", "startTime.$": "$$.Execution.StartTime"}
 
 
 class Workflow(Construct):
@@ -100,21 +96,21 @@ class Workflow(Construct):
     def _job_states(self, plan: lambda_.IFunction, report: lambda_.IFunction) -> sfn.IChainable:
         """Return the states that plan one job, send it and wait for its end, and report the end to the caller."""
         # DISCARD drops the answer of `report`, so that the job's result stays the execution's output.
-        answered = self._call("Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
-        self._retry(answered, EVERYTHING, self._attempts_until_timeout)
+        answered = call(self, "Report", report, {"execution": EXECUTION, "result.$": "$"}, sfn.JsonPath.DISCARD)
+        add_retry(answered, EVERYTHING, self._attempts_until_timeout)
         failed = self._report_error(report)
         # "$" would be the execution's input only the first time, and not when a job is planned again.
         request = {"request.$": "$$.Execution.Input", "execution": EXECUTION, "schemaVersion": SCHEMA_VERSION}
-        planned = self._call("Plan", plan, request)
-        self._retry(planned, [REFUSED], 0)  # the first retrier that matches decides
-        self._retry(planned, PASSING, self._attempts_until_timeout)  # `plan` refuses a job whose deadline has passed
-        self._retry(planned, EVERYTHING, FEW_ATTEMPTS)
+        planned = call(self, "Plan", plan, request)
+        add_retry(planned, [REFUSED], 0)  # the first retrier that matches decides
+        add_retry(planned, PASSING, self._attempts_until_timeout)  # `plan` refuses a job whose deadline has passed
+        add_retry(planned, EVERYTHING, FEW_ATTEMPTS)
         # The error replaces the input, which may be of any JSON type: only an object could get a field `error`.
         planned.add_catch(failed, errors=EVERYTHING, result_path="$")
         enqueued = sfn.CustomState(self, "Enqueue", state_json=_enqueue(Stack.of(self).partition))
         again = sfn.Wait(self, "BeforePlanningAgain", time=sfn.WaitTime.duration(PLAN_AGAIN_AFTER)).next(planned)
         # These two errors of SQS alone: States.TaskFailed would also match the error of a job that a worker reports.
-        self._retry(enqueued, [SQS_UNREACHABLE, SQS_FAILED], SQS_ATTEMPTS)
+        add_retry(enqueued, [SQS_UNREACHABLE, SQS_FAILED], SQS_ATTEMPTS)
         enqueued.add_catch(again, errors=[PLAN_AGAIN], result_path=sfn.JsonPath.DISCARD)
         unsent = self._unsent(again, failed)
         enqueued.add_catch(unsent, errors=[SQS_UNREACHABLE, SQS_FAILED], result_path="$")
@@ -145,8 +141,8 @@ class Workflow(Construct):
         """
         # `report` writes an error document beside the uploaded file, which the execution's input names.
         execution = {**EXECUTION, "input.$": "$$.Execution.Input"}
-        reported = self._call("ReportError", report, {"execution": execution, "error.$": "$"})
-        self._retry(reported, EVERYTHING, self._attempts_until_timeout)
+        reported = call(self, "ReportError", report, {"execution": execution, "error.$": "$"})
+        add_retry(reported, EVERYTHING, self._attempts_until_timeout)
         succeeded = sfn.Succeed(self, "SucceededBeforeTheError", output_path="$.result")
         failed = sfn.Fail(self, "Failed", error_path="$.error", cause_path="$.cause")
         end = sfn.Choice(self, "HasItFailed").when(sfn.Condition.is_null("$.error"), succeeded).otherwise(failed)
@@ -159,37 +155,6 @@ class Workflow(Construct):
         With full jitter a pause is half of that on average.
         """
         return 2 * int(self._timeout.to_seconds() / LONGEST_PAUSE.to_seconds())
-
-    def _call(
-        self, name: str, function: lambda_.IFunction, payload: Mapping[str, object], result_path: str | None = None
-    ) -> tasks.LambdaInvoke:
-        """Return the state that calls a function, with the retriers of this module instead of CDK's.
-
-        Step Functions may call the function twice for one state, so the function must be idempotent.
-        """
-        return tasks.LambdaInvoke(
-            self,
-            name,
-            lambda_function=function,
-            payload=sfn.TaskInput.from_object(dict(payload)),
-            payload_response_only=True,
-            result_path=result_path,
-            retry_on_service_exceptions=False,
-        )
-
-    def _retry(self, call: tasks.LambdaInvoke | sfn.CustomState, errors: list[str], attempts: int) -> None:
-        """Add a retrier with growing pauses and jitter; 0 attempts means that the errors are not tried again."""
-        if attempts == 0:
-            call.add_retry(errors=errors, max_attempts=0)
-            return
-        call.add_retry(
-            errors=errors,
-            interval=Duration.seconds(2),
-            max_attempts=attempts,
-            max_delay=LONGEST_PAUSE,
-            backoff_rate=2,
-            jitter_strategy=sfn.JitterType.FULL,
-        )
 
 
 def _make_log(scope: Construct) -> logs.LogGroup:
