@@ -216,12 +216,15 @@ class Workers:
         return self._set(worker, expression, draining="DRAINING", waiting=waits)
 
     def keep(self, worker: str, keep: bool) -> None:
-        """Ask a worker to stay even without work, or, with `keep` False, to leave then as usual."""
-        self._set(worker, "SET #keep = :keep, #lastSeen = #lastSeen", keep=keep)
+        """Ask a worker to stay even without work, or, with `keep` False, to leave then as usual.
+
+        Raises ConditionFailed where it has no row: a new one would count as a worker.
+        """
+        self._set(worker, "SET #keep = :keep", "attribute_exists(pk)", keep=keep)
 
     def must_drain(self, worker: str) -> None:
-        """Ask a worker to leave once it has finished the jobs in hand."""
-        self._set(worker, "SET #mustDrain = :yes, #lastSeen = #lastSeen", yes=True)
+        """Ask a worker to leave once it has finished the jobs in hand. Raises ConditionFailed where it has no row."""
+        self._set(worker, "SET #mustDrain = :yes", "attribute_exists(pk)", yes=True)
 
     def ended(
         self, worker: str, error: Error | None = None, completed: int | None = None, cause: Cause | None = None
@@ -302,6 +305,6 @@ class Workers:
             },
         )
 
-    def _set(self, worker: str, expression: str, **values: object) -> WorkerRow:
+    def _set(self, worker: str, expression: str, condition: str | None = None, **values: object) -> WorkerRow:
         time = {"now": now()} if ":now" in expression else {}
-        return _worker(self._table.update(self._pk, f"worker#{worker}", expression, {**time, **values}))
+        return _worker(self._table.update(self._pk, f"worker#{worker}", expression, {**time, **values}, condition))

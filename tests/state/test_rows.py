@@ -7,7 +7,7 @@ import pytest
 
 from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.job import OutputKey
-from cosmos_batch.state import Callbacks, PipelineRow, Reports, ReservedKeys, Table, Workers
+from cosmos_batch.state import Callbacks, ConditionFailed, PipelineRow, Reports, ReservedKeys, Table, Workers
 
 ERROR = Error(code="NoCapacity", message="m", remedy="r", retryable=True)
 KEY = OutputKey(bucket="assets", key="a/b.json")
@@ -84,6 +84,13 @@ def test_a_worker_may_start_before_its_submission_is_noted(workers: Workers) -> 
     assert row is not None
     assert (row.state, row.job_definition) == ("STARTING", "definition:1")
     assert row.submitted_at is not None and "started" in row.stages
+
+
+def test_asking_a_worker_without_a_row_makes_no_worker(workers: Workers) -> None:
+    for ask in (workers.must_drain, lambda worker: workers.keep(worker, True)):
+        with pytest.raises(ConditionFailed):
+            ask("gone")
+    assert workers.list() == []
 
 
 def test_workers_of_pipelines_are_separate(workers: Workers, table: Table) -> None:
