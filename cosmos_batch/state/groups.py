@@ -17,9 +17,9 @@ from pydantic import Field
 from cosmos_batch.contract.error import Error
 from cosmos_batch.state.table import ConditionFailed, Table, TableRow, expires_at, now
 
-# A DynamoDB item holds 400 KB, and hundreds of files may fail. So KEPT_ERRORS limits the characters of all their errors
-# together, and SHORTEST_ERROR is the least that each may have: what `Error.cause` needs.
-KEPT_ERRORS = 60_000
+# A DynamoDB item holds 400 KB, and hundreds of files may fail. So KEPT_ERROR_CHARACTERS limits all their errors
+# together, and SHORTEST_ERROR, in characters too, is the least that each may have: what `Error.cause` needs.
+KEPT_ERROR_CHARACTERS = 60_000
 SHORTEST_ERROR = 256
 
 
@@ -165,11 +165,11 @@ class Groups:
         member = self._table.get(f"job#{job_id}", "group")
         if member is None:
             return None
-        jobs = member.get("jobs", KEPT_ERRORS)
+        jobs = member.get("jobs")
         values: dict[str, Any] = {"job": job_id, "ended": {job_id}, "attempt": member.get("attempt", 0)}
         expression = "ADD #ended :ended"
         if isinstance(end, Error):
-            cause = end.cause(max(SHORTEST_ERROR, KEPT_ERRORS // jobs))
+            cause = end.cause(_error_limit(jobs))
             failed = {"job": job_id, "name": member["name"], "error": json.loads(cause)}
             values["failures"] = {json.dumps(failed)}
             expression += ", #failures :failures"
@@ -221,3 +221,11 @@ def _pk(group: str) -> str:
 
 def _digest(task_token: str) -> str:
     return hashlib.sha256(task_token.encode()).hexdigest()
+
+
+def _error_limit(jobs: int | None) -> int:
+    """Return how many characters are kept of the error of one of a group's `jobs`.
+
+    The number of jobs is None in rows from before decision 033: there may be as many as a call had files.
+    """
+    return SHORTEST_ERROR if jobs is None else max(SHORTEST_ERROR, KEPT_ERROR_CHARACTERS // jobs)
