@@ -156,11 +156,17 @@ class Shards:
 
     def forget_tokens(self, shard: ShardRow) -> None:
         """Remove the ids of a shard's tokens that were answered; the rows of the tokens expire."""
-        answered = {"tokenIds": shard.token_ids, "taskTokens": shard.task_tokens}
+        self._forget(shard.run, shard.shard, tokenIds=shard.token_ids, taskTokens=shard.task_tokens)
+
+    def forget_token(self, ref: ShardRef, task_token: str) -> None:
+        """Remove the id of one token of a shard that will be answered."""
+        self._forget(ref.run, ref.shard, tokenIds={token_id(task_token)})
+
+    def _forget(self, run: str, shard: str, **answered: set[str]) -> None:
         values = {name: tokens for name, tokens in answered.items() if tokens}
         if values:
             expression = f"DELETE {', '.join(f'#{name} :{name}' for name in values)}"
-            self._update(shard.run, shard.shard, expression, values, "attribute_exists(pk)")
+            self._update(run, shard, expression, values, "attribute_exists(pk)")
 
     def count(self, run: str, shard: str, ends: Mapping[int, ItemEnd]) -> ShardRow | None:
         """Count the ends of items, by their number in the shard, each of them once. Returns the shard's row.

@@ -27,7 +27,6 @@ from cosmos_batch.state import (
     Watcher,
     Workers,
     end_of,
-    token_id,
 )
 from lambdas.clients import state_table
 from lambdas.log import log
@@ -218,8 +217,7 @@ class Feeder:
         if unsent:
             nudge_for_work(self.environment.nudge_queue_url, self.ref.pipeline)
         if any(isinstance(outcome, FullJob) for outcome in watched):
-            own_token = {"token_ids": {token_id(self.token)}, "task_tokens": set()}
-            self._runs.shards.forget_tokens(row.model_copy(update=own_token))
+            self._runs.shards.forget_token(self.ref, self.token)
             self._call_again("So many items ask the same that some must wait until it is answered.")
             return
         self._note_fed(ends, len(items) - len(ends), round(weight, 3))

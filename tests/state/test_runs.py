@@ -83,6 +83,13 @@ def test_a_second_state_that_waits_for_a_shard_gets_its_token_kept(fed: Runs) ->
     assert (row.state, fed.shards.tokens(row), row.expected_dollars) == ("RUNNING", {"token", "another"}, 2.0)
 
 
+def test_the_token_of_one_state_is_forgotten_and_those_of_others_stay(fed: Runs) -> None:
+    fed.shards.feed(REF, "another", expected_dollars=9.0)
+    fed.shards.forget_token(REF, "token")
+    row = fed.shards.get(REF.run, REF.shard)
+    assert row is not None and fed.shards.tokens(row) == {"another"}
+
+
 def test_a_parked_shard_is_fed_when_the_run_goes_on(fed: Runs) -> None:
     fed.shards.count("r1", "00000", {0: GOOD})
     parked = fed.shards.park("r1", "00000")
