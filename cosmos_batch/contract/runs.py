@@ -34,6 +34,9 @@ SHARD_ITEMS = 250  # the most items that one shard has
 EVENT_SOURCE, RUN_ENDED = "cosmos.batch", "Cosmos Batch Run Ended"
 """Source and detail type of the event about a run's end, whose detail is a `RunSummary`."""
 
+TABLE_ONLY = "table"
+"""The key of the document of an item whose answer is written only into the run's tables."""
+
 ITEM_CANCELLED = Error(
     code="Cancelled",
     message="The run was cancelled before this item was done.",

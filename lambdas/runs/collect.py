@@ -11,7 +11,8 @@ from cosmos_batch.contract.error import Error, too_late
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Result, Usage
 from cosmos_batch.contract.run_keys import ERRORS, RESULTS
-from cosmos_batch.contract.runs import ITEM_CANCELLED, PlannedItem, ResultLine
+from cosmos_batch.contract.runs import ITEM_CANCELLED, TABLE_ONLY, PlannedItem, ResultLine
+from cosmos_batch.contract.s3 import parse_uri
 from cosmos_batch.state import (
     FINAL,
     ItemEnd,
@@ -209,7 +210,7 @@ class Collector:
             "notes": document.get("notes", []),
             "usage": None if result.usage is None else Usage.model_validate(result.usage.model_dump()),
         }
-        is_kept = not end.document.endswith("/table") and bool(result.outputs)
+        is_kept = parse_uri(end.document).key != TABLE_ONLY and bool(result.outputs)
         if is_kept:
             answer["document"] = result.outputs[0].uri
             answer["outputs"] = result.outputs if len(result.outputs) > 1 else []

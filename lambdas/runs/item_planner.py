@@ -15,7 +15,7 @@ from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.request import Request
-from cosmos_batch.contract.runs import PlannedItem, RunItem, RunRequest
+from cosmos_batch.contract.runs import TABLE_ONLY, PlannedItem, RunItem, RunRequest
 from cosmos_batch.contract.s3 import S3Location, join_below, parse_uri
 from cosmos_batch.contract.settings import QUEUE_DAYS
 from cosmos_batch.planning.requests import refuse_passed_deadline
@@ -28,7 +28,6 @@ from lambdas.planning.work import Work
 DIGITS = 32
 # An item that has not ended a day before SQS deletes its message fails with an error that says so.
 LONGEST_WAIT = timedelta(days=QUEUE_DAYS - 1)
-TABLE_ONLY = "table"
 
 
 class ItemPlanner:
