@@ -17,7 +17,7 @@ from cosmos_batch.cli.errors import FAILED, CliError
 from cosmos_batch.cli.job_snapshot import JobExecution
 from cosmos_batch.cli.local_cloud import where_executions_are
 from cosmos_batch.cli.output import OutputTarget
-from cosmos_batch.contract.error import Error, ErrorCode
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, ErrorCode
 from cosmos_batch.contract.generation.document import GeneratorDocument
 from cosmos_batch.contract.generation.origin import DocumentedInput
 from cosmos_batch.contract.s3 import UPLOAD_FOLDER, join_below, parse_uri
@@ -196,7 +196,7 @@ def _error_of(execution: JobExecution) -> Error:
     except ValidationError:
         return Error(
             code=_code_of(execution),
-            message=(execution.cause or f"The execution ended as {execution.status}.")[:2000],
+            message=(execution.cause or f"The execution ended as {execution.status}.")[:MESSAGE_LIMIT],
             remedy=f"Look at the execution {where_executions_are()}.",
         )
 

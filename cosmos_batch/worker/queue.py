@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cosmos_batch.contract.error import Error, explain
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error, explain
 from cosmos_batch.contract.job import ITEM_SCHEMA_VERSION, Job, JobMessage
 from cosmos_batch.worker.leases import BATCH, LeaseHolder
 
@@ -130,7 +130,7 @@ def _read_header(body: str) -> _Header:
 def _contract_broken(details: str) -> Error:
     return Error(
         code="Internal",
-        message=f"A message in the queue is not a job: {details}"[:2000],
+        message=f"A message in the queue is not a job: {details}"[:MESSAGE_LIMIT],
         remedy="Only the state machine and `feed` write to this queue. If one of them wrote this, report it as a fault "
         "of Cosmos Batch.",
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cosmos_batch.contract.environment import FinishRunEnvironment
-from cosmos_batch.contract.error import Error
+from cosmos_batch.contract.error import MESSAGE_LIMIT, Error
 from cosmos_batch.contract.runs import EVENT_SOURCE, RUN_ENDED, RunState, RunSummary
 from cosmos_batch.state import Callbacks, RunRow, Runs, Table
 from lambdas.clients import client, vams_client
@@ -180,7 +180,7 @@ def _error_of(summary: RunSummary) -> Error:
     """Return the error of a run that was cancelled, was held or has failed."""
     return Error(
         code="Cancelled" if summary.state == "CANCELLED" else "Internal",
-        message=f"The run {summary.id} is {summary.state}: {summary.reason or 'no reason was given'}"[:2000],
+        message=f"The run {summary.id} is {summary.state}: {summary.reason or 'no reason was given'}"[:MESSAGE_LIMIT],
         remedy=f"Go on with `cosmos-batch runs resume {summary.id}`: what is done already costs nothing.",
         retryable=summary.state != "CANCELLED",
     )
