@@ -2,7 +2,8 @@
 
 1. An attempt keeps its document (`StagedDocuments`), and uploads other files to `jobs/<job id>/<attempt>/` in the state
    bucket.
-2. One conditional write in the state table makes this attempt the job's winner, or shows that another has won.
+2. One conditional write in the state table makes this attempt the job's winner, or shows that another has won, or that
+   the job has ended and was planned anew since the attempt began.
 3. The winner's document and files are written to their final keys, those who wait for the job are told, the message is
    deleted.
 
@@ -95,11 +96,15 @@ class Committer:
         try:
             row = self.jobs.commit(job_id, attempt_id, result, inferred_at, facts)
         except ConditionFailed:
-            log.info("another attempt has decided the job", extra={"jobId": job_id, "attempt": attempt_id})
+            log.info("the attempt does not decide the job", extra={"jobId": job_id, "attempt": attempt_id})
             self.jobs.add_cost(job_id, attempt_id, facts)
             decided = self.jobs.get(job_id)
             assert decided is not None, "a condition on this row has failed"
             row = decided
+            if row.state in ("PLANNED", "RUNNING"):
+                log.info("the job was planned anew: another attempt decides it", extra={"jobId": job_id})
+                self.queue.abandon(delivery.receipt_handle)
+                return
         else:
             stage_reached("committed", delivery.job)
         self.finish(delivery, row, document if row.winner == attempt_id else None)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cosmos_batch.contract.error import Error, too_late
+from cosmos_batch.contract.error import Error, Failure, too_late
 from cosmos_batch.contract.identity import Identity
 from cosmos_batch.contract.job import PLAN_AGAIN, Job
-from cosmos_batch.contract.result import Answer
+from cosmos_batch.contract.result import Answer, Result
 from cosmos_batch.engines.errors import EngineDied, ServerUnavailable
-from cosmos_batch.state import ItemFacts, JobRow, Watcher
+from cosmos_batch.state import Attempt, ItemFacts, JobRow, Watcher
 from cosmos_batch.worker import attempt_endings, callers, costs, loop, runner
 from cosmos_batch.worker.queue import Delivery
 from tests.worker.conftest import ASSETS, WorkerFixture
@@ -147,6 +147,40 @@ class Cancelling(Counting):
     async def run(self, job, workdir):  # type: ignore[no-untyped-def]
         self.bench.runs.cancel("r", "by a person")
         return await super().run(job, workdir)
+
+
+class Overtaken(Counting):
+    """While a job is in it, another worker takes its attempt for lost, fails the job, and a later run plans it anew."""
+
+    def __init__(self, bench: WorkerFixture, error: Exception | None) -> None:
+        super().__init__()
+        self._bench, self._error = bench, error
+
+    async def run(self, job: Job, workdir: Path) -> Answer:
+        jobs = self._bench.jobs
+        jobs.close_lost_attempt(row(self._bench, job.job_id))
+        jobs.open_attempt(job.job_id, Attempt(id="faster", worker="worker-2", solo=True))
+        jobs.commit(job.job_id, "faster", Result(job_id=job.job_id, error=DEATH), facts=ItemFacts())
+        jobs.finish(job.job_id, DEATH)
+        assert jobs.watch(job, Watcher("r2", "00000", 0), retry=True)[0] == "send"
+        answer = await super().run(job, workdir)
+        if self._error is not None:
+            raise self._error
+        return answer
+
+
+@pytest.mark.parametrize("error", [None, Failure("EngineFailed", "It cannot.", "Take less.")], ids=["answer", "error"])
+def test_an_attempt_from_before_a_job_was_planned_anew_does_not_decide_it(
+    bench: WorkerFixture, error: Exception | None
+) -> None:
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r1", "00000", 0))
+    engine = Overtaken(bench, error)
+    bench.worker(engine=engine).run()
+    anew = row(bench, "item-a")
+    assert (engine.runs, anew.state, anew.winner, anew.result) == (1, "PLANNED", None, None)
+    assert (bench.shard("r2").done, bench.waiting()) == (0, (0, 1)), "its message is left in the queue"
 
 
 def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: WorkerFixture, tmp_path: Path) -> None:
