@@ -155,6 +155,9 @@ def text() -> str:
 |---|---|---|
 {_goals(results, kinds)}
 
+These are vLLM-Omni's. Diffusers, for which `auto` stands on H100 and H200, has [a table of its
+own](#diffusers-on-a-gpu) with the same goals.
+
 {_an_hour(results, kinds)}
 
 {_MISSING}
