@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from cosmos_batch.cli.console.run_console import console_of_runs
 from cosmos_batch.cli.deployment import Deployment
@@ -125,13 +125,10 @@ def test_a_generation_is_asked_for_with_a_control_and_seeds(page: Page, tmp_path
     page.get_by_label("weight").fill("0.5")
     control = media_files.video(tmp_path / "edges.mp4")
     asks = page.get_by_role("button", name="Show the plan and its price")
-    held: list[Route] = []
-    page.route("**/api/dropped?*", lambda route: held.append(route))
-    with page.expect_request("**/api/dropped?*"):
-        page.get_by_label("File for controls.edge.path").set_input_files(control)
+    copy = HeldRequest(page, "**/api/dropped?**")
+    page.get_by_label("File for controls.edge.path").set_input_files(control)
     expect(asks).to_be_disabled()  # a plan would be without the file, and would go when the file is there
-    [upload] = held
-    upload.continue_()
+    copy.let_through()
     asks.click()
     expect(page.get_by_role("button", name="Start 3 items")).to_be_visible()
     shown = page.get_by_role("region", name="Plan").get_by_text("cosmos-batch runs start").inner_text()
