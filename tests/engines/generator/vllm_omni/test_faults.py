@@ -110,15 +110,17 @@ def test_requests_of_a_crashed_server_are_retried_however_late_each_notices_it(
     """A request notices it at its next poll, which may be after another request's error was handled."""
     server = engine._served._server
     assert server is not None
-    first_ended = asyncio.Event()
+    second_began, first_ended = asyncio.Event(), asyncio.Event()
 
     async def first(_connection: httpx2.AsyncClient) -> None:
+        await second_began.wait()
         server._lines.append("torch.OutOfMemoryError: CUDA out of memory.")
         os.kill(server._process.pid, signal.SIGKILL)
         await asyncio.to_thread(server.wait, 20)
         raise httpx2.ReadError("it is gone")
 
     async def second(_connection: httpx2.AsyncClient) -> None:
+        second_began.set()
         await asyncio.to_thread(server.wait, 20)
         if after_the_first:
             await first_ended.wait()
