@@ -7,7 +7,7 @@ _TIMED_OUT, _TOO_MANY_REQUESTS, _SERVER_ERROR, _UNAVAILABLE = 408, 429, 500, 503
 
 THROTTLING_CODES = frozenset(
     {
-        # Those of boto3's guide, "Retries", standard mode.
+        # The guide of boto3 on retries lists these codes for its standard mode.
         *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException"),
         *("TooManyRequestsException", "ProvisionedThroughputExceededException", "TransactionInProgressException"),
         *("RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException", "RequestThrottled"),

@@ -1,4 +1,4 @@
-"""What jobs write is known by its name, and is not taken as input again."""
+"""The files that jobs write are recognized by their names, so that none of them is taken as an input."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -128,7 +128,7 @@ NEWER, UNREADABLE = '{"schemaVersion": 999}', "no job"
 def test_a_job_in_hand_is_answered_if_aws_fails_while_another_message_is_accepted(
     bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, operation: str
 ) -> None:
-    """What could not be done about that message is left to whoever receives it next."""
+    """The other message stays in the queue, and the worker that receives it next handles it."""
     end = tmp_path / "end"
     bench.send(bench.job("held", prompt=json.dumps({"until": str(end)})))
     worker = bench.worker(idle_seconds=600, heartbeat_seconds=600)
