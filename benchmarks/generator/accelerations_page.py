@@ -78,7 +78,8 @@ def _as_it_ships() -> str:
     """Return a job of each kind, and what a worker with a queue takes."""
     results, omni = (modes_page.read(path) for path in (AS_IT_SHIPS, modes_page.KINDS))
     pairs = " and ".join(
-        f"{_video(results, size):.2f} s for a video of {size} (vLLM-Omni {_video(omni, size):.2f} s)"
+        f"{modes_page.generation_seconds(results, 'plain', size):.2f} s for a video of {size} (vLLM-Omni "
+        f"{modes_page.generation_seconds(omni, 'plain', size):.2f} s)"
         for size in omni["modes"]["plain"]["kinds"]["t2v"]
     )
     large = omni["modes"]["plain"]["kinds"]["t2v"]["1280x720"]["seconds"]
@@ -89,28 +90,23 @@ def _as_it_ships() -> str:
         f"[vLLM-Omni's tables](#the-generator-on-a-gpu), of which that of {omni['day']} is of the same machine: "
         f"{pairs}. Before each video from text of 320x192 and 832x480 another one had been made; each other job is the "
         "first of its kind or size. A thread of its own encodes a drawn clip while the GPU decodes, so a file is done "
-        "soon after. "
-        "With sound, and with a transfer, the frames come together at the end. A transfer follows the edges of a "
-        f"video, in three parts of 35 steps. The videos of 1280x720 were the first of their size. vLLM-Omni's first "
-        f"step was done after {first:.1f} s, where each later one took about {later:.1f} s, so without what it does "
-        "once for a size the two engines take about as long.",
+        "soon after. With sound, and with a transfer, the frames come together at the end. A transfer follows the "
+        "edges of a video, in three parts of 35 steps. The videos of 1280x720 were the first of their size. "
+        f"vLLM-Omni's first step was done after {first:.1f} s, where each later one took about {later:.1f} s, so "
+        "without what it does once for a size the two engines take about as long.",
     )
     return f"""{about}
 
 {modes_page.HEAD}
 {modes_page.rows(results)}
 
-{_queue(results["modes"]["plain"])}
+{_queue(results)}
 """
 
 
-def _video(results: dict[str, Any], size: str) -> float:
-    """Return the seconds of generating a video from text."""
-    return float(results["modes"]["plain"]["kinds"]["t2v"][size]["seconds"]["generate"])
-
-
-def _queue(plain: dict[str, Any]) -> str:
+def _queue(results: dict[str, Any]) -> str:
     """Say what a worker with a queue takes for a video of 320x192, and what is between two of them."""
+    plain = results["modes"]["plain"]
     alone = plain["kinds"]["t2v"]["320x192"]["seconds"]
     ends, pauses = plain["secondsFromEndToEnd"], plain["secondsBetweenLastAndFirstStep"]
     decoding = _vae(stored(ON_H200)["sizes"]["320x192"][DEFAULT])
@@ -126,7 +122,7 @@ def _queue(plain: dict[str, Any]) -> str:
 
 | goal | measured | |
 |---|---|---|
-{modes_page.pause_row(modes_page.read(AS_IT_SHIPS))}
+{modes_page.pause_row(results)}
 """
 
 

@@ -17,7 +17,7 @@ TWO_GPUS = {name: FOLDER / f"generator-{name}-nano-two-gpus.json" for name in ("
 TWO_H200 = FOLDER / "generator-modes-nano-two-h200.json"
 RESTARTS = FOLDER / "generator-phyai-nano-restarts.json"
 
-KINDS = FOLDER / "generator-modes-nano-kinds.json"  # more kinds, 1280x720 and a queue, on the machine of Diffusers'
+KINDS = FOLDER / "generator-modes-nano-kinds.json"  # more kinds, 1280x720 and a queue, where Diffusers was measured
 SEA_CACHE = FOLDER / "generator-modes-nano-sea-cache.json"  # on the same machine
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
@@ -277,9 +277,9 @@ def _restarts(found: dict[str, Any]) -> str:
 def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
     """Introduce the table of two GPUs, with how much faster these are than one."""
     small, large = EXACT
-    cfg = {name: [_generation(results, "cfg2", size) for size in EXACT] for name, results in two.items()}
-    one = [_generation(phyai, "plain", size) for size in EXACT]
-    split, large_split = (_generation(two["phyai"], "tp2", size) for size in EXACT)
+    cfg = {name: [generation_seconds(results, "cfg2", size) for size in EXACT] for name, results in two.items()}
+    one = [generation_seconds(phyai, "plain", size) for size in EXACT]
+    split, large_split = (generation_seconds(two["phyai"], "tp2", size) for size in EXACT)
     return filled(
         f"On two GPUs, measured {two['phyai']['day']} on {two['phyai']['machine']}, two hosts of the same kind, while "
         "the other GPUs ran benchmarks; the jobs are those of the tables above. With cfg 2 each GPU computes one of "
@@ -298,7 +298,7 @@ def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
     """Introduce vLLM-Omni's table of two H200, with how much faster these are than the one of another run."""
     sizes = one["modes"]["plain"]["kinds"]["t2v"]
     split, sharded = (
-        listed((_generation(one, "plain", size) / _generation(two, mode, size) for size in sizes), 2)
+        listed((generation_seconds(one, "plain", size) / generation_seconds(two, mode, size) for size in sizes), 2)
         for mode in ("tp2", "cfg2Hsdp")
     )
     return filled(
@@ -310,7 +310,7 @@ def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
     )
 
 
-def _generation(results: dict[str, Any], mode: str, size: str) -> float:
+def generation_seconds(results: dict[str, Any], mode: str, size: str) -> float:
     """Return the seconds of generating a video from text."""
     return float(results["modes"][mode]["kinds"]["t2v"][size]["seconds"]["generate"])
 
