@@ -8,14 +8,13 @@ import asyncio
 import statistics
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.app.instant_aws import InstantAws
+from benchmarks.app.new_job import new_job
 from benchmarks.app.resident_worker import drained, serving
 from benchmarks.measurement import Measurement
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
-from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.contract.result import Answer
 from cosmos_batch.demo.media import sample_image
 from tests.support.scripted_engine import ScriptedEngine
@@ -95,19 +94,11 @@ async def _drain(engine: ScriptedEngine, aws: InstantAws, model: Path, items: in
 
 
 def _job(number: int, size: int) -> Job:
-    now = datetime.now(UTC)
-    return Job(
-        job_id=f"item-{number}",
-        execution_arn=f"item-{number}",
-        pipeline="cosmos-reason2-2b",
+    return new_job(
+        f"item-{number}",
+        "cosmos-reason2-2b",
+        OutputKey(bucket="assets-bucket", key=f"items/{number}.json"),
         input=InputFile(bucket="assets-bucket", key="p.png", version_id="v", etag='""', size=size),
         prompt="What?",
-        prompt_uri=None,
         system_prompt="You are a helpful assistant.",
-        parameters=Parameters(),
-        document=OutputKey(bucket="assets-bucket", key=f"items/{number}.json"),
-        timestamp=now.strftime("%Y%m%d-%H%M%S"),
-        created_at=now,
-        deadline=now + timedelta(hours=1),
-        invalidate_model=False,
     )

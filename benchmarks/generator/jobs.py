@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from benchmarks.app.new_job import new_job
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.generation import Size, tier_of
 from cosmos_batch.catalogue.pipelines import pipeline_named
 from cosmos_batch.contract.generation.generation import Generation
 from cosmos_batch.contract.generation.serving import Serving
 from cosmos_batch.contract.job import Job, OutputKey
-from cosmos_batch.contract.parameters import Parameters
 from cosmos_batch.engines.generator.outputs import GeneratedMedia
 from cosmos_batch.planning.generation.aliases import read_generation_parameters
 from cosmos_batch.planning.generation.settling import settle
@@ -116,23 +115,9 @@ def generation_for(workload: GeneratorWorkload, size: str, kind: str = "t2v") ->
 
 def job_for(name: str, workload: GeneratorWorkload, size: str) -> Job:
     """Return the job of a video from text as a worker receives it, with `name` as its id."""
-    generation, now = generation_for(workload, size), datetime.now(UTC)
-    return Job(
-        job_id=name,
-        execution_arn=name,
-        pipeline=PIPELINE,
-        input=None,
-        prompt=generation.prompt,
-        prompt_uri=None,
-        system_prompt="",
-        parameters=Parameters(),
-        generation=generation,
-        document=OutputKey(bucket="assets", key=f"videos/{name}.json"),
-        timestamp=now.strftime("%Y%m%d-%H%M%S"),
-        created_at=now,
-        deadline=now + timedelta(hours=1),
-        invalidate_model=False,
-    )
+    generation, document = generation_for(workload, size), OutputKey(bucket="assets", key=f"videos/{name}.json")
+    prompts = {"prompt": generation.prompt, "system_prompt": ""}
+    return new_job(name, PIPELINE, document, input=None, generation=generation, **prompts)
 
 
 @cache

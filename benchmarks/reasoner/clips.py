@@ -4,12 +4,12 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import av
 import numpy as np
 
+from benchmarks.app.new_job import new_job
 from benchmarks.reasoner.robot_scene import FPS, SECONDS, draw_scene
 from cosmos_batch.contract.job import InputFile, Job, OutputKey
 from cosmos_batch.contract.parameters import Parameters
@@ -87,21 +87,14 @@ def _encode(path: Path, frames: list[np.ndarray], number: int) -> None:
 
 def make_job(number: int, clip: Path, workload: ReasonerWorkload, prefix: str = "") -> Job:
     """Return a job as the plan function makes it. Its prompt begins with `prefix`, so that no prefix cache holds it."""
-    now = datetime.now(UTC)
-    return Job(
-        job_id=f"item-{prefix}{number}",
-        execution_arn=f"item-{prefix}{number}",
-        pipeline=PIPELINE,
+    return new_job(
+        f"item-{prefix}{number}",
+        PIPELINE,
+        OutputKey(bucket="assets", key=f"answers/{number}.json"),
         input=InputFile(bucket="assets", key=clip.name, version_id="v", etag='""', size=clip.stat().st_size),
         prompt=PROMPT,
-        prompt_uri=None,
         system_prompt=f"{prefix}You are a helpful assistant.",
         parameters=with_sampling(Parameters(max_tokens=workload.tokens)),
-        document=OutputKey(bucket="assets", key=f"answers/{number}.json"),
-        timestamp=now.strftime("%Y%m%d-%H%M%S"),
-        created_at=now,
-        deadline=now + timedelta(hours=1),
-        invalidate_model=False,
     )
 
 
