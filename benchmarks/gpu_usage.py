@@ -51,6 +51,13 @@ class GpuUsage:
         busy, watts, clock, memory = (statistics.fmean(column) for column in zip(*rows, strict=True))
         return {"busy": busy, "watts": watts, "megahertz": clock, "mebibytes": memory, "samples": len(rows)}
 
+    def idle_seconds(self, since: float, until: float) -> float | None:
+        """Return for how long the GPU had nothing to do between two times of the monotonic clock; None without samples
+        between them.
+        """
+        busy = [values[0] for at, values in self._samples if since <= at <= until]
+        return (until - since) * (1 - statistics.fmean(busy) / 100) if busy else None
+
     def busy_by_second(self) -> list[int | None]:
         """Return for how many percent of each second the GPU was busy; None for a second without a sample."""
         seconds: dict[int, list[float]] = {}

@@ -4,8 +4,9 @@
 
 The engine `vllm-omni` gets two jobs at a time, as from a worker, and the next when one is done. Its steps are polled a
 hundred times a second. A pause that is longer than one step is idle time, or the decoding of the job before. From the
-end of a job to the end of the next is what a worker with a queue takes for each. It runs on a GPU with `--shape nano`,
-and on a CPU with the environment of `make test-omni`: `.venv/omni/bin/python -m benchmarks.generator.pause`.
+end of a job to the end of the next is what a worker with a queue takes for each. For how long the GPU has nothing to do
+in that time, within steps and between jobs, `nvidia-smi` tells. It runs on a GPU with `--shape nano`, and on a CPU with
+the environment of `make test-omni`: `.venv/omni/bin/python -m benchmarks.generator.pause`.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 
 from benchmarks.generator import true_generator
 from benchmarks.generator.jobs import NANO, TINY, GeneratorWorkload, job_for
+from benchmarks.gpu_usage import GpuUsage
 from benchmarks.machine import circumstances
 from benchmarks.results import FOLDER
 from cosmos_batch.engines.factory import create_engine
@@ -83,15 +85,27 @@ def measure(model: Path, workload: GeneratorWorkload, size: str, jobs: int, work
 
 def pauses_between_jobs(engine: Any, workload: GeneratorWorkload, size: str, jobs: int, work: Path) -> dict[str, Any]:
     """Run jobs with two at a time in a loaded engine. Return the seconds of a step, those from the last step of a job
-    to the first of the next, and those from the end of a job to the end of the next."""
-    seen = asyncio.run(_step_times(engine, workload, size, jobs, work))
+    to the first of the next, those from the end of a job to the end of the next, and in which of them the GPU had
+    nothing to do: its idle seconds for each job, from the last step of the first to that of the last.
+    """
+    with GpuUsage() as usage:
+        seen = asyncio.run(_step_times(engine, workload, size, jobs, work))
     steps = [(one.last - one.first) / (workload.steps - 1) for one in seen if one.first and one.last]
     pauses = [after.first - one.last for one, after in pairwise(seen) if one.last and after.first]
     return {
         "secondsOfAStep": [round(one, 4) for one in steps],
         "secondsBetweenLastAndFirstStep": [round(one, 3) for one in pauses],
         "secondsFromEndToEnd": [round(after.done - one.done, 3) for one, after in pairwise(seen)],
+        "gpuIdleSecondsOfAJob": _idle_of_a_job(usage, seen),
     }
+
+
+def _idle_of_a_job(usage: GpuUsage, seen: list[StepTimes]) -> float | None:
+    """Return for how long the GPU had nothing to do for each job but the first; None without a GPU."""
+    first, last = seen[0].last, seen[-1].last
+    if first is None or last is None or (idle := usage.idle_seconds(first, last)) is None:
+        return None
+    return round(idle / (len(seen) - 1), 3)
 
 
 async def _step_times(engine: Any, workload: GeneratorWorkload, size: str, count: int, work: Path) -> list[StepTimes]:
