@@ -62,6 +62,13 @@ def commands_table(commands: Sequence[tuple[str, str, Sequence[Path]]]) -> str:
     return "\n".join(["| command | what it makes | results |", "|---|---|---|", *rows])
 
 
+def goal_row(name: str, seconds: float | None, goal: float) -> str:
+    """Return the row of a table that says whether a measured time, None if there is none, reaches its goal."""
+    if seconds is None:
+        return f"| {name} | not measured | **not met** |"
+    return f"| {name} | {seconds:.2f} s | {'met' if seconds <= goal else '**not met**'} |"
+
+
 def table(results: Results) -> str:
     """Return the rows of a result as a table."""
     rows = "\n".join(f"| {row.name} | {row.value} | {row.limit} | {_met(row)} |" for row in results.measured)

@@ -16,7 +16,7 @@ from cosmos_batch.contract.generation.parameters import GUIDANCE_LIMIT, Generati
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generator.md"
 # The GPUs on which each engine made something here, by docs/benchmarks.md and docs/generator-engines.md.
 _RUN_ON = {
-    "vllm-omni": "H100 and H200; `transfer` on neither, `v2v` and actions on H200",
+    "vllm-omni": "H100 and H200; `v2v`, `transfer` and actions on H200",
     "cosmos-framework": "**never run**: its packages could not be fetched",
     "diffusers": "H100 and H200; `v2v`, `transfer` and actions on H200",
     "phyai": "H100; on an H200 only restarts",

@@ -4,9 +4,9 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.generator import modes_page
+from benchmarks.generator import modes_page, queue_page
 from benchmarks.paragraphs import filled
-from benchmarks.results import FOLDER, commands_table, stored
+from benchmarks.results import FOLDER, commands_table, goal_row, stored
 
 AS_IT_SHIPS = FOLDER / "generator-diffusers-nano.json"
 OURS = FOLDER / "generator-ours-nano.json"  # the engine as it is, exact and with all lossy modes
@@ -33,6 +33,10 @@ _AS_IT_SHIPS = (
     "benchmarks.generator.modes --engine diffusers --shape nano --modes plain "
     f"--jobs {_JOBS} --first t2v:320x192,t2v:832x480 --pauses 4 --work FOLDER --into FILE"
 )
+_QUEUE = (
+    "benchmarks.generator.modes --engine diffusers --shape nano --modes plain --jobs t2v:320x192 --first t2v:320x192 "
+    "--pauses 8 --work FOLDER --into FILE"
+)
 _OURS = (
     "benchmarks.generator.accelerations --shape nano --steps measures --kernels "
     "--only asynchronous:320x192:832x480,all:320x192:832x480:1280x720 --work FOLDER --into FILE"
@@ -43,6 +47,7 @@ _EACH_MODE = (
 )
 _COMMANDS = (
     (_AS_IT_SHIPS, "a job of each kind, and the pauses between jobs", (AS_IT_SHIPS,)),
+    (_QUEUE, "a queue, on another host", (queue_page.DIFFUSERS,)),
     (
         _OURS,
         "our engine exact and with all lossy modes; whole jobs were measured without `--kernels`",
@@ -106,23 +111,20 @@ def _as_it_ships() -> str:
 
 def _queue(results: dict[str, Any]) -> str:
     """Say what a worker with a queue takes for a video of 320x192, and what is between two of them."""
-    plain = results["modes"]["plain"]
-    alone = plain["kinds"]["t2v"]["320x192"]["seconds"]
-    ends, pauses = plain["secondsFromEndToEnd"], plain["secondsBetweenLastAndFirstStep"]
+    newer = modes_page.read(queue_page.DIFFUSERS)
     decoding = _vae(stored(ON_H200)["sizes"]["320x192"][DEFAULT])
+    step = fmean(newer["modes"]["plain"]["secondsOfAStep"])
     about = filled(
-        f"With two jobs in hand a worker took {min(ends):.2f} to {max(ends):.2f} s for each video of 320x192, from the "
-        f"end of one to the end of the next, where one alone took {alone['generate'] + alone['write']:.2f} s: "
-        f"{int(3600 / max(ends))} an hour. From the last step of one to the first of the next {min(pauses):.2f} to "
-        f"{max(pauses):.2f} s passed. A step counts when the host has queued it, which may be up to a step, "
-        f"{fmean(plain['secondsOfAStep']):.2f} s, before the GPU has computed it. In these seconds the GPU ends the "
-        f"last step, decodes the one video, for {decoding:.2f} s in another run, and reads the prompts of the next.",
+        f"A step counts when the host has queued it, which may be up to a step, {step:.2f} s, before the GPU has "
+        f"computed it. Decoding takes {decoding:.2f} s in another run. The files are encoded meanwhile.",
     )
-    return f"""{about}
+    return f"""{queue_page.text(newer, results)}
+
+{about}
 
 | goal | measured | |
 |---|---|---|
-{modes_page.pause_row(results)}
+{queue_page.goal_rows(results, newer)}
 """
 
 
@@ -189,13 +191,13 @@ def _vae(one: dict[str, Any]) -> float:
 def _goals(ours: dict[str, Any], whole: dict[str, Any]) -> list[str]:
     """Return whether whole exact jobs, and the generation with all lossy modes together, reach their goals."""
     exact = [
-        modes_page.goal_row(
+        goal_row(
             f"{size}, exact, generation and encoding: at most {goal:g} s", whole["sizes"][size][DEFAULT]["whole"], goal
         )
         for size, goal in modes_page.EXACT.items()
     ]
     lossy = [
-        modes_page.goal_row(
+        goal_row(
             f"{size}, {_LOSSY['all']}, generation alone: at most {goal:g} s",
             ours["sizes"][size]["all"]["seconds"],
             goal,

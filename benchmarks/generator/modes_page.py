@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
+from benchmarks.generator import queue_page
 from benchmarks.paragraphs import filled, listed
-from benchmarks.results import FOLDER, commands_table, stored
+from benchmarks.results import FOLDER, commands_table, goal_row, stored
 from cosmos_batch.catalogue.generation import MODES
 
 RESULT = FOLDER / "generator-modes-nano.json"
@@ -22,7 +23,6 @@ SEA_CACHE = FOLDER / "generator-modes-nano-sea-cache.json"  # on the same machin
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU
 EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
-PAUSE = 0.3  # goal, in seconds between two jobs
 
 # NVIDIA's seconds of generation alone on one H100 for 256p, 480p and 720p, without a file's encoding
 # (NVIDIA/cosmos, inference_benchmarks/cosmos3-nano*-generator.md, November 2026).
@@ -49,6 +49,14 @@ _SEA_CACHE_COMMAND = (
     f"{_MODES} --shape nano --modes seaCache --jobs t2v:320x192,t2v:832x480 --first t2v:320x192,t2v:832x480 "
     "--work FOLDER --into FILE"
 )
+_QUEUE_COMMAND = (
+    f"{_MODES} --shape nano --modes plain --jobs t2v:320x192,v2v:320x192,transfer:320x192 --first t2v:320x192 "
+    "--pauses 8 --work FOLDER --into FILE"
+)
+_STATIC_COMMAND = (
+    f"{_MODES} --shape nano --modes static,both --jobs t2v:320x192,t2v:832x480 --first t2v:320x192,t2v:832x480 "
+    "--work FOLDER --into FILE"
+)
 _ON_TWO_GPUS = "--jobs t2v:320x192,t2v:832x480 --first t2v:320x192 --work FOLDER --into FILE"
 _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     (
@@ -58,6 +66,8 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     ),
     (_KINDS_COMMAND, "more of vLLM-Omni's kinds on one GPU, and its pauses", (KINDS,)),
     (_SEA_CACHE_COMMAND, "its `seaCache` on that GPU", (SEA_CACHE,)),
+    (_QUEUE_COMMAND, "a transfer, and a queue, on the other host", (queue_page.OMNI,)),
+    (_STATIC_COMMAND, "two more modes on that host, each on a GPU of its own", (queue_page.OMNI,)),
     (
         "benchmarks.generator.kernels --shape nano --modes plain,fp8 --sizes 832x480 --steps 10 --work FOLDER",
         "where vLLM-Omni's time goes",
@@ -84,10 +94,9 @@ _MISSING = """Not measured, because the time on the machines went to the other m
 
 - an exact video of 1280x720 on an H100, with any engine; and continued videos, transfer and a robot's actions there,
   but with PhyAI;
-- vLLM-Omni with FP8 and `seaCache` together, with attention in FP8, and compiled for each size (`static`); its FP8,
-  images, sound and videos from images on an H100; its cfg 2 without HSDP on two H200; and its tp 2 on two H100;
-- vLLM-Omni's transfer on any GPU: it was tried, but failed, because the program of imageio-ffmpeg, which is in the
-  image, had not been copied to the machine;
+- vLLM-Omni with attention in FP8; its FP8, images, sound and videos from images on an H100; its cfg 2 without HSDP on
+  two H200, which was tried, but its processes could not start from the command that had been written there in place of
+  pip's; and its tp 2 on two H100;
 - Diffusers' images, videos from images and sound on an H100; images of 1280x720, and videos from images and sound above
   320x192, with any engine; on two GPUs all but videos from text of 320x192 and 832x480;
 - a queue of videos on an H100, and of larger ones than 320x192;
@@ -107,6 +116,7 @@ _NAMES = {
     "seaCache": "`seaCache`",
     "fp8": "FP8",
     "both": "FP8 and `seaCache`",
+    "static": "compiled for each size",
     "tp2": "tp 2",
     "cfg2": "cfg 2",
     "cfg2Hsdp": "cfg 2 with HSDP",
@@ -116,7 +126,7 @@ _NAMES = {
 def text() -> str:
     """Return the section."""
     results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
-    kinds, sea_cache = read(KINDS), read(SEA_CACHE)
+    kinds, sea_cache, queue = read(KINDS), read(SEA_CACHE), read(queue_page.OMNI)
     two, two_h200 = {name: read(path) for name, path in TWO_GPUS.items()}, read(TWO_H200)
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
@@ -138,6 +148,11 @@ def text() -> str:
 {rows(kinds)}
 {rows(sea_cache)}
 
+{_of_another_host(queue)}
+
+{HEAD}
+{rows(queue)}
+
 {_of_h100(earlier)}
 
 {HEAD}
@@ -153,12 +168,15 @@ def text() -> str:
 
 | goal | measured | |
 |---|---|---|
-{_goals(results, kinds)}
+{_goals(results)}
+{queue_page.goal_rows(kinds, queue)}
 
 These are vLLM-Omni's. Diffusers, for which `auto` stands on H100 and H200, has [a table of its
 own](#diffusers-on-a-gpu) with the same goals.
 
-{_an_hour(results, kinds)}
+{queue_page.text(queue, kinds)}
+
+{_of_larger(results, kinds, queue)}
 
 {_MISSING}
 
@@ -240,6 +258,30 @@ def _of_kinds(kinds: dict[str, Any]) -> str:
         "kinds of jobs, and `seaCache`. Jobs with a robot's actions have 17 frames. Before each video from text of "
         "320x192, and with `seaCache` of 832x480, another one had been made; each other job is the first of its kind "
         "or size.",
+    )
+
+
+def _of_another_host(queue: dict[str, Any]) -> str:
+    """Introduce the table of the host with a transfer, two more modes, and the newer queue."""
+    small, large = EXACT
+    exact, static = (generation_seconds(queue, mode, small) for mode in ("plain", "static"))
+    return filled(
+        f"Measured {queue['day']} on another host, {queue['machine']}, with the same versions, at commit "
+        f"{queue['commit']}, while the host's other GPU ran other benchmarks: a transfer, which follows the edges of a "
+        "video in three parts of 35 steps; the model compiled for each size in place of once for all (`static`); and, "
+        "on the other GPU, FP8 with `seaCache`. Each video from text had been made once before. Compiled for each size "
+        f"a video of {small} takes {static / exact:.2f} of its time as it ships, and one of {large} "
+        f"{generation_seconds(queue, 'static', large):.1f} s, about what it takes in the first table. So no plan of "
+        "ours compiles for each size.",
+    )
+
+
+def _of_larger(results: dict[str, Any], *queues: dict[str, Any]) -> str:
+    """Say how many larger videos a worker makes in an hour at least."""
+    seconds = generation_seconds(results, "plain", "832x480") + max(map(queue_page.longest_pause, queues))
+    return filled(
+        f"Of 832x480 it makes at least {int(3600 / seconds)} an hour, by the seconds of generation and the longest "
+        "pause of the small ones.",
     )
 
 
@@ -347,7 +389,7 @@ def rows(results: dict[str, Any], engine: str = "") -> str:
     return "\n".join(lines)
 
 
-def _goals(results: dict[str, Any], kinds: dict[str, Any]) -> str:
+def _goals(results: dict[str, Any]) -> str:
     rows = []
     for size, goal in EXACT.items():
         job = _job(results, "plain", size)
@@ -355,38 +397,4 @@ def _goals(results: dict[str, Any], kinds: dict[str, Any]) -> str:
     for size, goal in LOSSY.items():
         job = _job(results, "fp8", size)
         rows.append(goal_row(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
-    return "\n".join([*rows, pause_row(kinds)])
-
-
-def pause_row(results: dict[str, Any]) -> str:
-    """Return the row of the pause between two videos of 320x192. The longest decides."""
-    pause = max(results["modes"]["plain"]["secondsBetweenLastAndFirstStep"])
-    name = f"pause from the last step of a job to the first of the next, on an H200: at most {PAUSE} s"
-    return goal_row(name, pause, PAUSE)
-
-
-def _an_hour(results: dict[str, Any], kinds: dict[str, Any]) -> str:
-    """Say how many videos a resident worker with a queue makes in an hour."""
-    plain = kinds["modes"]["plain"]
-    ends = plain["secondsFromEndToEnd"]
-    small, large = (_job(found, "plain", size) for found, size in zip((kinds, results), EXACT, strict=True))
-    text = (
-        f"With two jobs in hand a worker took {min(ends):.2f} to {max(ends):.2f} s for each video of 320x192, from the "
-        f"end of one to the end of the next, which is {int(3600 / max(ends))} an hour"
-    )
-    if small:
-        text += f". A video that was made alone took {small[0]:.2f} s, without its encoding"
-    if large:
-        pause = max(plain["secondsBetweenLastAndFirstStep"])
-        text += (
-            f". Of 832x480 it makes at least {int(3600 / (large[0] + pause))} an hour, by the seconds of generation "
-            "and the longest pause of the small ones"
-        )
-    return filled(f"{text}.")
-
-
-def goal_row(name: str, seconds: float | None, goal: float) -> str:
-    """Return the row of a table that says whether a measured time, None if there is none, reaches its goal."""
-    if seconds is None:
-        return f"| {name} | not measured | **not met** |"
-    return f"| {name} | {seconds:.2f} s | {'met' if seconds <= goal else '**not met**'} |"
+    return "\n".join(rows)

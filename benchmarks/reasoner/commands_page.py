@@ -7,9 +7,11 @@ from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding, large_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
+    FP8_THREE_TURNS,
     FP8_TURNS,
     FULL_GPU,
     HOSTS_WITH_H200,
+    LARGE_ON_H200,
     NEWEST,
     ON_H100,
     ON_H200,
@@ -34,10 +36,21 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
     ),
     (
         "benchmarks.reasoner.turns --work FOLDER --into FILE --lossy fp8,fp8Cache",
-        "the same in FP8, on the fifth host, of which one round is there: the machine's time ended in the second",
-        (FP8_TURNS,),
+        "the same in FP8 on the sixth host, in a run of two rounds and one of another; on the fifth host one round is "
+        "there, because the machine's time ended in the second",
+        (FP8_THREE_TURNS, FP8_TURNS),
     ),
     (f"{_GPU} --passes 0 --large 96", "clips of 1920 x 1080 on the first host", (SHIPPED_ON_H200,)),
+    (
+        f"{_GPU} --passes 0 --steady 1000 --large 288",
+        "16-bit and more of such clips on the sixth host's other GPU",
+        (LARGE_ON_H200,),
+    ),
+    (
+        f"{_GPU} --name tokens8192 --passes 0 --steady 1000 -- --max-num-batched-tokens 8192",
+        "shorter steps on that GPU",
+        (LARGE_ON_H200,),
+    ),
     (
         f"{_GPU} --name fp8Cache --compare --passes 0 --steady 1000 --lossy fp8,fp8Cache",
         "FP8 on the first host",
@@ -126,7 +139,7 @@ def text() -> str:
     about = filled(
         "The packages of the image's lock were copied to each machine, beside the repository, and the commands ran "
         "there. Where several commands have one result, their files were merged, and the texts of answers left out. "
-        "The commands of the five hosts of the first table, the starts, those of commits 924b67c3 and 62279bc6, and "
+        "The commands of the six hosts of the first table, the starts, those of commits 924b67c3 and 62279bc6, and "
         "those of the last three rows ran with `CUDA_HOME=/none`, so that vLLM did not find CUDA's compiler. The "
         "starts of the older commit ran beside those of the newer one, by its own benchmark, whose question without a "
         "clip had been replaced by that of the newer one. The profile of a start was sampled with `py-spy record "

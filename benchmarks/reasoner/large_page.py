@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.paragraphs import filled
 from benchmarks.reasoner import gpu_decoding
-from benchmarks.reasoner.gpu_results import busy_seconds, cpu_parts, cpu_seconds_of_clip
+from benchmarks.reasoner.gpu_results import LARGE_ON_H200, busy_seconds, cpu_parts, cpu_seconds_of_clip
 from benchmarks.results import FOLDER, stored
 from cosmos_batch.media.decoding import DECODER_THREADS
 from cosmos_batch.media.gpu_decoding import AT_ONCE
@@ -31,6 +31,8 @@ def text(shipped: dict[str, Any]) -> str:
     return f"""{_rates(stored(EXACT), stored(IN_FP8))}
 
 {_on_h200(shipped)}
+
+{_of_a_longer_queue(stored(LARGE_ON_H200))}
 
 {_of_cores(shipped, stored(CORES), stored(gpu_decoding.RESULT))}
 
@@ -77,6 +79,23 @@ def _on_h200(run: dict[str, Any]) -> str:
         f"{few['phases']['generate']:.1f} s to generate, with 16 {many['phases']['generate']:.1f} s. The four cores "
         "themselves were busy for "
         f"{sum(few['cpuSeconds'].values()) / few['seconds'] / 4:.0%} of the time.",
+    )
+
+
+def _of_a_longer_queue(run: dict[str, Any]) -> str:
+    """Return the rates of a run with more clips, in which the start of the queue counts for less."""
+    cpu, many, few = passes(run["bf16"], *DECODERS)
+    rates = [one["perSecond"] for one in (cpu, many, few)]
+    busy, clock = ([one["gpuSteady"][of] for one in (cpu, many)] for of in ("busy", "megahertz"))
+    return filled(
+        f"Of {many['clips']} clips, on the sixth host ({run['day']}, commit {run['commit']}), it answered "
+        f"{rates[0]:.2f} a second without it and {rates[1]:.2f} with it on 16 cores, and {rates[2]:.2f} with it on "
+        f"four: {rates[2] / rates[1]:.3f} of sixteen with it, and {rates[2] / rates[0]:.3f} of sixteen without. The "
+        "first clips, for which the GPU waits, count for less in a longer queue. With 16 cores decoding by the CPU is "
+        "the faster way now that processes do it, though the GPU waits longer for the first clips: in the middle 70 % "
+        f"it was busy for {busy[0]:.1f} % of the time without `gpuDecode` and for {busy[1]:.1f} % with it, and its "
+        f"clock was lower, {clock[0]:,.0f} MHz and {clock[1]:,.0f} MHz, as when it has more to do at once. What "
+        "`gpuDecode` takes from the GPU's other work was not profiled.",
     )
 
 

@@ -10,7 +10,6 @@ import pytest
 from benchmarks.generator.jobs import TINY
 from benchmarks.generator.pause import LOOK_SECONDS, pauses_between_jobs
 
-
 WORKLOAD = replace(TINY, steps=5)
 
 
