@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.generator import accelerations_page, modes_page
 from benchmarks.paragraphs import listed
-from benchmarks.reasoner import gpu_results, shipped_page
+from benchmarks.reasoner import goals_page, gpu_results
 from benchmarks.results import kept, stored
 from benchmarks.runs import cost as runs_cost
 from benchmarks.runs.page import KILLS
@@ -51,7 +51,7 @@ def _reasoner() -> str:
         f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)}. With "
         f"`fp8` and `fp8Cache`, on another H200, {listed(in_fp8, 1)} in turn with raw `LLM.generate` in FP8, "
         f"{listed(raw_in_fp8, 1)}. On two H100, with earlier commits, {listed(on_h100, 2)}: below the goal of "
-        f"{shipped_page.RATES['bf16']} |"
+        f"{goals_page.RATES['bf16']} |"
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from benchmarks import kernels_page
 from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
 from benchmarks.paragraphs import filled, listed
-from benchmarks.reasoner import commands_page, large_page, shipped_page, start_page
+from benchmarks.reasoner import commands_page, goals_page, large_page, shipped_page, start_page
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
     FIRST_SECONDS,
@@ -59,7 +59,7 @@ def text() -> str:
 
 {shipped_page.as_it_ships(shipped, hosts, prepared, h200)}
 
-{shipped_page.goals(h100, newest, shipped, hosts, prepared)}
+{goals_page.goals(h100, newest, shipped, hosts, prepared)}
 
 ### Our patches and vLLM's own
 

@@ -7,6 +7,7 @@ One of `benchmarks.reasoner.turns` has `rounds`, in each of which our worker and
 from typing import Any
 
 from benchmarks.results import FOLDER
+from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
 RESULT = FOLDER / "reasoner-gpu-2b.json"  # our patches beside those that vLLM cuts
 ON_H100 = FOLDER / "reasoner-gpu-2b-h100-pair.json"  # of a later day, with the vision encoder compiled
@@ -59,6 +60,11 @@ def passes_of_hosts(hosts: dict[str, Any]) -> list[dict[str, Any]]:
 def passes_prepared(session: dict[str, Any], jobs: int) -> list[dict[str, Any]]:
     """Return a session's passes in which the worker prepared so many jobs at once."""
     return [session[step] for step in session if step.partition(",")[0] == f"prepared {jobs}"]
+
+
+def passes_as_shipped(prepared: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the passes of the fourth host in which the worker prepared as many jobs at once as it ships with."""
+    return passes_prepared(prepared["bf16"], PREPARED_AT_ONCE)
 
 
 def cpu_seconds_of_clip(one: dict[str, Any]) -> dict[str, float]:

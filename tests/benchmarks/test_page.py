@@ -17,7 +17,7 @@ import pytest
 from benchmarks import headlines, page
 from benchmarks.generator import accelerations, accelerations_page, modes_page, queue_page, true_generator
 from benchmarks.machine import gpus_of_this_process
-from benchmarks.reasoner import comparison, gpu_results, shipped_page, true_shapes
+from benchmarks.reasoner import comparison, goals_page, gpu_results, true_shapes
 from benchmarks.reasoner import figures as reasoner_figures
 from benchmarks.reasoner import gpu as reasoner_gpu
 from benchmarks.reasoner import gpu_page as reasoner_gpu_page
@@ -97,7 +97,7 @@ def test_faster_than_raw_vllm_is_by_more_than_its_passes_differ(
             one["raw"]["passes"][0]["seconds"] = found["clips"] / rate
 
     path = _found_elsewhere(gpu_results.FP8_THREE_TURNS, tmp_path, set_slowest)
-    monkeypatch.setattr(shipped_page, "FP8_THREE_TURNS", path)
+    monkeypatch.setattr(goals_page, "FP8_THREE_TURNS", path)
     assert f"FP8 on an H200: {verdict}; H100: not measured" in reasoner_gpu_page.text()
 
 
@@ -108,7 +108,7 @@ def test_four_cores_are_compared_with_the_fastest_way_of_sixteen(
     def set_rate(found: dict[str, Any]) -> None:
         found["bf16"]["1080p, 16 cores, CPU"]["perSecond"] = cpu
 
-    monkeypatch.setattr(shipped_page, "LARGE_ON_H200", _found_elsewhere(gpu_results.LARGE_ON_H200, tmp_path, set_rate))
+    monkeypatch.setattr(goals_page, "LARGE_ON_H200", _found_elsewhere(gpu_results.LARGE_ON_H200, tmp_path, set_rate))
     [row] = [line for line in reasoner_gpu_page.text().splitlines() if line.startswith("| 1920 x 1080: with 4 cores")]
     assert row.endswith(f"| {verdict} |")
 
