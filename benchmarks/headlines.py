@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.generator import accelerations_page, modes_page
+from benchmarks.generator import accelerations_page, mode_results, modes_page
 from benchmarks.paragraphs import listed
 from benchmarks.reasoner import goals_page, gpu_results
 from benchmarks.results import kept, stored
@@ -56,7 +56,7 @@ def _reasoner() -> str:
 
 
 def _generator() -> str:
-    results, on_h100 = (modes_page.read(path) for path in (modes_page.RESULT, modes_page.EARLIER))
+    results, on_h100 = (mode_results.read(path) for path in (modes_page.RESULT, modes_page.EARLIER))
     videos = (found["modes"]["plain"]["kinds"]["t2v"].items() for found in (results, on_h100))
     seconds, of_h100 = (
         ", ".join(f"{job['seconds']['generate']:.2f} s at {size}" for size, job in sizes) for sizes in videos

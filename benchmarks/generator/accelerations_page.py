@@ -4,7 +4,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.generator import modes_page, queue_page
+from benchmarks.generator import mode_results, modes_page, queue_page
 from benchmarks.paragraphs import filled
 from benchmarks.results import FOLDER, commands_table, goal_row, stored
 
@@ -81,10 +81,10 @@ GPU, with the packages of the image's lock:
 
 def _as_it_ships() -> str:
     """Return a job of each kind, and what a worker with a queue takes."""
-    results, omni = (modes_page.read(path) for path in (AS_IT_SHIPS, modes_page.KINDS))
+    results, omni = (mode_results.read(path) for path in (AS_IT_SHIPS, modes_page.KINDS))
     pairs = " and ".join(
-        f"{modes_page.generation_seconds(results, 'plain', size):.2f} s for a video of {size} (vLLM-Omni "
-        f"{modes_page.generation_seconds(omni, 'plain', size):.2f} s)"
+        f"{mode_results.generation_seconds(results, 'plain', size):.2f} s for a video of {size} (vLLM-Omni "
+        f"{mode_results.generation_seconds(omni, 'plain', size):.2f} s)"
         for size in omni["modes"]["plain"]["kinds"]["t2v"]
     )
     large = omni["modes"]["plain"]["kinds"]["t2v"]["1280x720"]["seconds"]
@@ -102,8 +102,8 @@ def _as_it_ships() -> str:
     )
     return f"""{about}
 
-{modes_page.HEAD}
-{modes_page.rows(results)}
+{mode_results.HEAD}
+{mode_results.rows(results)}
 
 {_queue(results)}
 """
@@ -111,7 +111,7 @@ def _as_it_ships() -> str:
 
 def _queue(results: dict[str, Any]) -> str:
     """Say what a worker with a queue takes for a video of 320x192, and what is between two of them."""
-    newer = modes_page.read(queue_page.DIFFUSERS)
+    newer = mode_results.read(queue_page.DIFFUSERS)
     decoding = _vae(stored(ON_H200)["sizes"]["320x192"][DEFAULT])
     step = fmean(newer["modes"]["plain"]["secondsOfAStep"])
     about = filled(
@@ -194,7 +194,7 @@ def _goals(ours: dict[str, Any], whole: dict[str, Any]) -> list[str]:
         goal_row(
             f"{size}, exact, generation and encoding: at most {goal:g} s", whole["sizes"][size][DEFAULT]["whole"], goal
         )
-        for size, goal in modes_page.EXACT.items()
+        for size, goal in mode_results.EXACT.items()
     ]
     lossy = [
         goal_row(

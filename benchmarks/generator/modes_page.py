@@ -5,23 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.generator import queue_page
-from benchmarks.paragraphs import filled, listed
-from benchmarks.results import FOLDER, commands_table, goal_row, stored
+from benchmarks.generator import phyai_page, queue_page, two_gpus_page
+from benchmarks.generator.mode_results import EXACT, HEAD, generation_seconds, read, rows, video_seconds
+from benchmarks.paragraphs import filled
+from benchmarks.results import FOLDER, commands_table, goal_row
 from cosmos_batch.catalogue.generation import MODES
 
 RESULT = FOLDER / "generator-modes-nano.json"
-PHYAI = FOLDER / "generator-phyai-nano.json"
-TWO_GPUS = {name: FOLDER / f"generator-{name}-nano-two-gpus.json" for name in ("modes", "phyai")}
-"""Results on two H100, of vLLM-Omni and of PhyAI."""
-
-TWO_H200 = FOLDER / "generator-modes-nano-two-h200.json"
-RESTARTS = FOLDER / "generator-phyai-nano-restarts.json"
-
 KINDS = FOLDER / "generator-modes-nano-kinds.json"  # more kinds, 1280x720 and a queue, where Diffusers was measured
 SEA_CACHE = FOLDER / "generator-modes-nano-sea-cache.json"  # on the same machine
 EARLIER = FOLDER / "generator-modes-nano-h100.json"  # the same versions on another GPU
-EXACT = {"320x192": 6.5, "832x480": 55.0}  # goals, in seconds of a whole job
 LOSSY = {"320x192": 3.0, "832x480": 25.0, "1280x720": 90.0}  # goals of named modes, generation alone
 
 # NVIDIA's seconds of generation alone on one H100 for 256p, 480p and 720p, without a file's encoding
@@ -73,21 +66,21 @@ _COMMANDS: tuple[tuple[str, str, tuple[Path, ...]], ...] = (
         "where vLLM-Omni's time goes",
         (kernels_page.GENERATOR,),
     ),
-    (_PHYAI_COMMAND, "PhyAI on one GPU", (PHYAI,)),
+    (_PHYAI_COMMAND, "PhyAI on one GPU", (phyai_page.RESULT,)),
     (
         "benchmarks.generator.restarts phyai --shape nano --work FOLDER --into FILE",
         "PhyAI's server after cancelled and killed jobs",
-        (RESTARTS,),
+        (phyai_page.RESTARTS,),
     ),
     (
         f"{_MODES} --engine phyai --shape nano --modes cfg2,tp2 {_ON_TWO_GPUS}",
         "PhyAI on two GPUs",
-        (TWO_GPUS["phyai"],),
+        (two_gpus_page.PHYAI,),
     ),
     (
         f"{_MODES} --shape nano --modes cfg2,tp2,cfg2Hsdp {_ON_TWO_GPUS}",
         "vLLM-Omni on two GPUs, in two runs: `cfg2` on H100, the others on H200",
-        (TWO_GPUS["modes"], TWO_H200),
+        (two_gpus_page.OMNI, two_gpus_page.OMNI_ON_H200),
     ),
 )
 _MISSING = """Not measured, because the time on the machines went to the other measurements:
@@ -106,28 +99,12 @@ _MISSING = """Not measured, because the time on the machines went to the other m
 Not measured for other reasons: NVIDIA's recipe for FP8, which keeps 16 bit in the first and last three steps, and
 NVIDIA's own weights in FP8, because these were not there; and HSDP on GPUs without NVLink, because there were none, so
 plans keep tensor parallelism there."""
-_SHORT_KINDS = ("t2i", "policy", "forward_dynamics", "inverse_dynamics")
-"""Kinds whose files have fewer frames than the videos, so that their own encoding counts."""
-
-HEAD = """| job, size, mode | generation | encoding | whole job | peak | loaded in |
-|---|---|---|---|---|---|"""
-_NAMES = {
-    "plain": "as it ships",
-    "seaCache": "`seaCache`",
-    "fp8": "FP8",
-    "both": "FP8 and `seaCache`",
-    "static": "compiled for each size",
-    "tp2": "tp 2",
-    "cfg2": "cfg 2",
-    "cfg2Hsdp": "cfg 2 with HSDP",
-}
 
 
 def text() -> str:
     """Return the section."""
-    results, earlier, phyai = (read(path) for path in (RESULT, EARLIER, PHYAI))
+    results, earlier = read(RESULT), read(EARLIER)
     kinds, sea_cache, queue = read(KINDS), read(SEA_CACHE), read(queue_page.OMNI)
-    two, two_h200 = {name: read(path) for name, path in TWO_GPUS.items()}, read(TWO_H200)
     published = "\n".join(f"| {engine} | {' | '.join(seconds)} |" for engine, seconds in NVIDIA.items())
     return f"""## The generator on a GPU
 
@@ -186,23 +163,9 @@ Cosmos Framework was never run on a GPU. Its lock takes flash-attn, natten and T
 https://nvidia-cosmos.github.io/cosmos-dependencies and torch 2.10 for CUDA 13 from https://download.pytorch.org, and
 neither could be reached where these measurements were made ("Could not resolve host: nvidia-cosmos.github.io").
 
-{_phyai(phyai)}
+{phyai_page.text()}
 
-{HEAD}
-{rows(phyai)}
-
-{_restarts(stored(RESTARTS))}
-
-{_two_gpus(two, phyai)}
-
-{HEAD}
-{rows(two["modes"], "vLLM-Omni, ")}
-{rows(two["phyai"], "PhyAI, ")}
-
-{_two_h200(two_h200, results)}
-
-{HEAD}
-{rows(two_h200, "vLLM-Omni, ")}
+{two_gpus_page.text(results)}
 
 ### Commands of the generator
 
@@ -212,30 +175,6 @@ with `cfg2` need two GPUs.
 {commands_table(_COMMANDS)}
 
 """
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Return results without the jobs that failed, such as those of a kind that the engine does not make."""
-    results = stored(path)
-    for mode in results["modes"].values():
-        made = {
-            kind: {size: job for size, job in jobs.items() if "error" not in job}
-            for kind, jobs in mode["kinds"].items()
-        }
-        mode["kinds"] = {kind: jobs for kind, jobs in made.items() if jobs}
-    return results
-
-
-def _job(results: dict[str, Any], mode: str, size: str) -> tuple[float, float] | None:
-    """Return the seconds of generating a video from text, and of encoding it; None if they were not measured."""
-    job = results["modes"].get(mode, {}).get("kinds", {}).get("t2v", {}).get(size)
-    return None if job is None else _seconds(results, "t2v", size, job)
-
-
-def _seconds(results: dict[str, Any], kind: str, size: str, job: dict[str, Any]) -> tuple[float, float]:
-    """Return the seconds of generation and of encoding: of a drawn clip if one was encoded and is as long."""
-    own = job["seconds"]["write"]
-    return job["seconds"]["generate"], own if kind in _SHORT_KINDS else results["encodingSeconds"].get(size, own)
 
 
 def _about(results: dict[str, Any]) -> str:
@@ -293,70 +232,6 @@ def _of_h100(earlier: dict[str, Any]) -> str:
     )
 
 
-def _phyai(results: dict[str, Any]) -> str:
-    return filled(
-        f"PhyAI, at the commit of its image ({results['engine']}), made a job of each kind that our table of engines "
-        f"names for it: measured {results['day']} on {results['machine']}, torch {results['torch']}, while up to three "
-        "of the host's other GPUs ran benchmarks. Weights, frames, steps and prompts were those of the tables above; "
-        "jobs with a robot's actions have 17 frames. A video of 320x192 was made once before, in which FlashInfer "
-        "compiled kernels for more than a minute. Each other job is the first of its kind or size.",
-    )
-
-
-def _restarts(found: dict[str, Any]) -> str:
-    """Say what PhyAI's server did when a job was cancelled, and when its processes were killed."""
-    torchrun, driver = found["kills"]
-    return filled(
-        f"On {found['day']} jobs of 320x192 were cancelled and processes killed, on {found['machine']}. The first job "
-        f"took {found['job']:.0f} s, probably because FlashInfer compiled its kernels. One was cancelled after its "
-        f"first step, and the next was done {found['jobAfterCancelled']:.1f} s after that. torchrun's process and its "
-        f"child were each killed by SIGKILL while a job ran: the job failed after {torchrun['jobDied']:.1f} and "
-        f"{driver['jobDied']:.1f} s, none of the processes was left, and the next job was done, by a server that had "
-        f"been started again, {torchrun['nextAnswer']:.0f} and {driver['nextAnswer']:.0f} s after the kill.",
-    )
-
-
-def _two_gpus(two: dict[str, dict[str, Any]], phyai: dict[str, Any]) -> str:
-    """Introduce the table of two GPUs, with how much faster these are than one."""
-    small, large = EXACT
-    cfg = {name: [generation_seconds(results, "cfg2", size) for size in EXACT] for name, results in two.items()}
-    one = [generation_seconds(phyai, "plain", size) for size in EXACT]
-    split, large_split = (generation_seconds(two["phyai"], "tp2", size) for size in EXACT)
-    return filled(
-        f"On two GPUs, measured {two['phyai']['day']} on {two['phyai']['machine']}, two hosts of the same kind, while "
-        "the other GPUs ran benchmarks; the jobs are those of the tables above. With cfg 2 each GPU computes one of "
-        f"the two passes of a step. PhyAI is {one[0] / cfg['phyai'][0]:.2f} and {one[1] / cfg['phyai'][1]:.2f} times "
-        f"as fast with it as on one GPU, at {small} and {large}. With tp 2, which splits each layer, it needs "
-        f"{split / one[0]:.2f} times as long as on one GPU at {small}, and at {large} it is {one[1] / large_split:.2f} "
-        "times as fast; each GPU holds about six tenths of the memory. vLLM-Omni takes "
-        f"{cfg['modes'][0]:.2f} and {cfg['modes'][1]:.2f} s with cfg 2; the table of one H100 has its times there, of "
-        "another run. Videos of 832x480 were the first of their size. PhyAI's figures at 320x192 on one GPU vary: in "
-        "that run, beside other benchmarks, a video from an image took "
-        f"{phyai['modes']['plain']['kinds']['i2v'][small]['seconds']['generate']:.2f} s with as many steps.",
-    )
-
-
-def _two_h200(two: dict[str, Any], one: dict[str, Any]) -> str:
-    """Introduce vLLM-Omni's table of two H200, with how much faster these are than the one of another run."""
-    sizes = one["modes"]["plain"]["kinds"]["t2v"]
-    split, sharded = (
-        listed((generation_seconds(one, "plain", size) / generation_seconds(two, mode, size) for size in sizes), 2)
-        for mode in ("tp2", "cfg2Hsdp")
-    )
-    return filled(
-        f"vLLM-Omni's other ways to use two GPUs, measured {two['day']} on {two['machine']}. At {' and '.join(sizes)} "
-        f"tp 2 is {split} times as fast as the one H200 of the first table, and cfg 2 with HSDP {sharded} times. That "
-        "was another run, in which each video had been made once before; here only the smaller one had. With HSDP each "
-        "GPU stores half of each layer's weights, and fetches the other half from the other GPU when it computes the "
-        "layer; no plan of ours uses it. cfg 2 without it was not measured on H200, so what HSDP costs is not known.",
-    )
-
-
-def generation_seconds(results: dict[str, Any], mode: str, size: str) -> float:
-    """Return the seconds of generating a video from text."""
-    return float(results["modes"][mode]["kinds"]["t2v"][size]["seconds"]["generate"])
-
-
 def _parts(results: dict[str, Any]) -> str:
     """Return where the time of the smallest video goes, by the steps that were watched between two jobs."""
     plain = results["modes"]["plain"]
@@ -374,27 +249,12 @@ def _parts(results: dict[str, Any]) -> str:
     )
 
 
-def rows(results: dict[str, Any], engine: str = "") -> str:
-    """Return the table's rows: one for each job, with the name of the engine before its mode."""
-    lines = []
-    for mode, measured in results["modes"].items():
-        for kind, jobs in measured["kinds"].items():
-            for size, job in jobs.items():
-                generation, encoding = _seconds(results, kind, size, job)
-                peak = "" if job["peakMiB"] is None else f"{job['peakMiB'] / 1024:.1f} GiB"
-                lines.append(
-                    f"| `{kind}`, {size}, {engine}{_NAMES[mode]} | {generation:.2f} s | {encoding:.2f} s | "
-                    f"{generation + encoding:.2f} s | {peak} | {measured['loadedSeconds']:.0f} s |"
-                )
-    return "\n".join(lines)
-
-
 def _goals(results: dict[str, Any]) -> str:
     rows = []
     for size, goal in EXACT.items():
-        job = _job(results, "plain", size)
+        job = video_seconds(results, "plain", size)
         rows.append(goal_row(f"{size}, exact, generation and encoding: at most {goal:g} s", job and sum(job), goal))
     for size, goal in LOSSY.items():
-        job = _job(results, "fp8", size)
+        job = video_seconds(results, "fp8", size)
         rows.append(goal_row(f"{size}, FP8: at most {goal:g} s", job and job[0], goal))
     return "\n".join(rows)

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from benchmarks import headlines, page
-from benchmarks.generator import accelerations, accelerations_page, modes_page, queue_page, true_generator
+from benchmarks.generator import (
+    accelerations,
+    accelerations_page,
+    mode_results,
+    modes_page,
+    queue_page,
+    true_generator,
+)
 from benchmarks.machine import gpus_of_this_process
 from benchmarks.reasoner import comparison, goals_page, gpu_results, true_shapes
 from benchmarks.reasoner import figures as reasoner_figures
@@ -118,7 +125,7 @@ def test_the_ratios_of_an_h200_are_those_that_were_measured() -> None:
     ours, _ = gpu_results.rates_in_turn(json.loads(gpu_results.SHIPPED_ON_H200.read_text(encoding="utf-8")))
     clips = max(gpu_results.steady_rate(found, "bf16") for found in on_h100) / min(ours)
     one, other = (
-        modes_page.read(path)["modes"]["plain"]["kinds"]["t2v"]["832x480"]["seconds"]["generate"]
+        mode_results.read(path)["modes"]["plain"]["kinds"]["t2v"]["832x480"]["seconds"]["generate"]
         for path in (modes_page.RESULT, modes_page.EARLIER)
     )
     assert (GPUS["H200"].clip_times_h100, GPUS["H200"].video_times_h100) == (round(clips, 2), round(one / other, 2))
@@ -126,7 +133,7 @@ def test_the_ratios_of_an_h200_are_those_that_were_measured() -> None:
 
 def test_auto_is_the_engine_that_was_measured_to_be_faster_on_a_gpu() -> None:
     def seconds(path: Path) -> dict[str, float]:
-        videos = modes_page.read(path)["modes"]["plain"]["kinds"]["t2v"]
+        videos = mode_results.read(path)["modes"]["plain"]["kinds"]["t2v"]
         return {size: job["seconds"]["generate"] for size, job in videos.items()}
 
     ours = json.loads(accelerations_page.OURS.read_text(encoding="utf-8"))["sizes"]
@@ -285,7 +292,7 @@ def test_a_goal_of_the_generator_is_met_by_a_measurement_alone(
     ):
         monkeypatch.setattr(module, name, _found_elsewhere(getattr(module, name), tmp_path, change))
     text = modes_page.text()
-    goals = len(modes_page.EXACT) + len(modes_page.LOSSY) + 2
+    goals = len(mode_results.EXACT) + len(modes_page.LOSSY) + 2
     assert (text.count("| met |"), text.count("| **not met** |")) == (met, goals - met)
     assert "| 832x480, FP8: at most 25 s | not measured | **not met** |" in text
     assert f"which is {int(3600 / 6.5)} an hour" in " ".join(text.split())
@@ -312,7 +319,7 @@ def test_a_goal_of_diffusers_is_met_by_a_measurement_alone(
     )
     for size, goal in modes_page.LOSSY.items():
         ours["sizes"][size]["all"]["seconds"] = goal + over
-    for size, goal in modes_page.EXACT.items():
+    for size, goal in mode_results.EXACT.items():
         whole["sizes"][size][accelerations_page.DEFAULT]["whole"] = goal + over
     shipped = json.loads(accelerations_page.AS_IT_SHIPS.read_text(encoding="utf-8"))
     shipped["modes"]["plain"]["secondsBetweenLastAndFirstStep"] = [0.1, queue_page.PAUSE + over]
@@ -331,7 +338,7 @@ def test_a_goal_of_diffusers_is_met_by_a_measurement_alone(
     modes = "`fp8`, `fp8Attention` and `stepCache`"
     for size, goal in modes_page.LOSSY.items():
         assert f"| {size}, {modes}, generation alone: at most {goal:g} s | {goal + over:.2f} s | {verdict} |" in text
-    for size, goal in modes_page.EXACT.items():
+    for size, goal in mode_results.EXACT.items():
         assert (
             f"| {size}, exact, generation and encoding: at most {goal:g} s | {goal + over:.2f} s | {verdict} |" in text
         )
