@@ -3,18 +3,23 @@
 from typing import Any
 
 from benchmarks import kernels_page
-from benchmarks.kernels_page import TERABYTES_PER_SECOND, terabytes_read
-from benchmarks.paragraphs import filled, listed
-from benchmarks.reasoner import commands_page, goals_page, large_page, shipped_page, start_page
+from benchmarks.paragraphs import filled
+from benchmarks.reasoner import (
+    commands_page,
+    goals_page,
+    h100_page,
+    large_page,
+    queue_start_page,
+    shipped_page,
+    start_page,
+)
 from benchmarks.reasoner.gpu_results import (
     EIGHT,
-    FIRST_SECONDS,
     FULL_GPU,
     HOSTS_WITH_H200,
     NEWEST,
     ON_H100,
     ON_H200,
-    PREPARED_ON_H100,
     PREPARED_ON_H200,
     PROCESSES,
     QUEUED_ON_H200,
@@ -22,27 +27,12 @@ from benchmarks.reasoner.gpu_results import (
     SHIPPED_ON_H200,
     TWO_GPUS,
     best,
-    busy_seconds,
-    idle_seconds,
-    passes_prepared,
     rate_of_raw,
-    steady_rate,
 )
 from benchmarks.reasoner.preemptions import BLOCK, BLOCKS
 from benchmarks.results import kept, stored, table
 from cosmos_batch.engines.reasoner.vllm.command import WATERMARK
-from cosmos_batch.worker.loop import PREPARED_AT_ONCE
 
-_ALL = 1000  # jobs prepared at once, more than a worker has
-_DIFFERENT_THEN = """In these runs, and in those of 2026-11-28 below:
-
-- The stand-in for SQS gave ten messages at a time, also where the worker asked for one, so that up to nine more jobs
-  were prepared. It gives no more than it is asked for since.
-- Jobs that had been received more than 0.3 s ago counted too. Since then they do not.
-- On the H100 the pass with all was the first after the warm-up, and each step of vLLM's scheduler was noted. Other runs
-  on H100s took 20.6 to 21.6 s for such a pass.
-- On the H200 the threads of the runs of 2026-11-28 below took turns ten times as often as Python's do by default.
-  Passes with and without that took the same time (commit c99093c6)."""
 _NAMES = {
     "bf16": "16-bit",
     "fp8": "`--quantization fp8`",
@@ -71,7 +61,7 @@ def text() -> str:
 
 ### The start of a queue
 
-{_start_of_a_queue(queued, prepared)}
+{queue_start_page.text(queued, prepared)}
 
 ### The start of a worker
 
@@ -83,11 +73,7 @@ def text() -> str:
 
 ### On an H100
 
-{_on_h100(h200, h100, stored(large_page.EXACT))}
-
-{_on_h100_in_fp8(h100)}
-
-{_newest(newest, h100)}
+{h100_page.text(h200, h100, newest)}
 
 {kernels_page.reasoner_on_h100(newest)}
 
@@ -156,65 +142,6 @@ def _of_the_profile(found: dict[str, Any]) -> str:
     )
 
 
-def _start_of_a_queue(h200: dict[str, Any], in_processes: dict[str, Any]) -> str:
-    """Say how many jobs a worker prepares at a time, and what the rates were when that was chosen."""
-    exact, in_fp8 = h200["bf16"], h200["fp8Cache"]
-    h100 = stored(PREPARED_ON_H100)
-    about = filled(
-        "A worker fetches the files of jobs in threads that share one lock of Python's, and decoded their clips in "
-        "such threads too until commit 23034895. Until commit 1d8e0d84 it received as many jobs as its engine has "
-        "places, 272 here, and fetched their files in up to 64 threads at once, so that a thread that decoded waited "
-        f"for the lock. Now it prepares {PREPARED_AT_ONCE} at a time. Passes over "
-        f"{exact['prepared 8']['clips']} clips in 16 bit, with decoding in threads, one after the "
-        f"other in one process on each machine, on {h100['day']}. The GPU counts as busy from the first second of "
-        "which it was busy for more than half:",
-    )
-    rows = ["| jobs prepared at once | H100 | H200 |", "|---|---|---|"]
-    for jobs in (_ALL, 16, 8, 4):
-        cells = [_pass_from(run["bf16"].get(f"prepared {jobs}")) for run in (h100, h200)]
-        rows.append(f"| {'all' if jobs == _ALL else jobs} | {' | '.join(cells)} |")
-    rates = filled(
-        f"With 8, measured {h200['day']} on {h200['machine']}, while the host's other GPUs ran "
-        f"benchmarks: {best(exact):.2f} clips per second of {exact['ready 0']['clips']}, "
-        f"{steady_rate(h200, 'bf16'):.2f} of {exact['steady']['clips']:,}, both sent at once and with their ends. Raw "
-        f"vLLM on the GPU beside it: {rate_of_raw(h200):.2f} of {h200['workload']['clips']}. "
-        f"{exact['answers']['sameAnswers']} of {exact['answers']['compared']} greedy answers are the same with our "
-        f"patches and with vLLM's. With `fp8` and `fp8Cache`: {best(in_fp8):.2f} and "
-        f"{steady_rate(h200, 'fp8Cache'):.2f}. Between a quarter and seven tenths of the time of 1,000 clips, "
-        f"{exact['steady']['perSecondSteady']:.2f} and {in_fp8['steady']['perSecondSteady']:.2f} a second were "
-        "answered, by their tokens: clips that began together end together, so the rate rises and falls. Their GPUs "
-        f"were busy for {exact['steady']['gpuSteady']['busy']:.1f} % and "
-        f"{in_fp8['steady']['gpuSteady']['busy']:.1f} % of the middle 70 %.",
-    )
-    return "\n".join([about, "", *rows, "", _DIFFERENT_THEN, "", rates, "", _prepared_in_processes(in_processes)])
-
-
-def _prepared_in_processes(found: dict[str, Any]) -> str:
-    """Say what the rates are by the number of jobs prepared at once, since processes prepare the requests."""
-    session = found["bf16"]
-    order = [step.removeprefix("prepared ").partition(",")[0] for step in session if step.startswith("prepared")]
-    about = filled(
-        f"Since processes prepare the requests, measured {found['day']} on another H200, commit {found['commit']}: "
-        f"passes of {session['prepared 8']['clips']:,} different clips in one process, in this order: "
-        f"{', '.join(order)} jobs prepared at once. No pass with more than {PREPARED_AT_ONCE} was faster. On a machine "
-        "with 16 cores eight processes prepare requests in any case, so with 16 or 24 jobs more of them wait for the "
-        "same eight. Fewer than 8 were not tried. In the first pass of the process the GPU had nothing to do for "
-        f"{idle_seconds(session[f'prepared {order[0]}'])[0]:.1f} s of the first {FIRST_SECONDS}; why is not known.",
-    )
-    rows = [
-        f"| jobs prepared at once | clips per second | GPU busy, whole pass | idle in the first {FIRST_SECONDS} s |",
-        "|---|---|---|---|",
-    ]
-    for jobs in (8, 16, 24):
-        passes = passes_prepared(session, jobs)
-        rows.append(
-            f"| {jobs} | {listed((one['perSecond'] for one in passes), 2)} | "
-            f"{listed((one['gpu']['busy'] for one in passes), 1)} % | "
-            f"{listed((idle_seconds(one)[0] for one in passes), 1)} s |"
-        )
-    return "\n".join([about, "", *rows])
-
-
 def _eight(found: dict[str, Any]) -> str:
     """Return the rates of the 8B in 16-bit and in FP8, and how far FP8 changes it."""
     exact, in_fp8, later = found["bf16"], found["fp8Cache"], found["later"]
@@ -278,13 +205,6 @@ def _full_gpu(found: dict[str, Any]) -> str:
     )
 
 
-def _pass_from(one: dict[str, Any] | None) -> str:
-    """Return the seconds of a pass, and the first second in which the GPU was busy for more than half."""
-    if one is None:
-        return ""
-    return f"{one['seconds']:.1f} s; GPU busy from second {large_page.busy_from(one) + 1}"
-
-
 def _interruptions(newest: dict[str, Any]) -> str:
     counted = {name: newest[name]["steady"]["interruptions"] for name in ("bf16", "fp8Cache")}
     results = kept("preemptions")
@@ -311,63 +231,6 @@ def _interruptions(newest: dict[str, Any]) -> str:
         f"{small[0]} of {steps[0]:,}: only for these would vLLM capture the CUDA graphs that our server does not.",
     )
     return f"{table(results)}\n\n{about}"
-
-
-def _on_h100(h200: dict[str, Any], h100: dict[str, Any], earlier: dict[str, Any]) -> str:
-    """Return the rates on an H100, also of an earlier run, and what memory and the compiled encoder do to them."""
-    one, answers, load = h100["bf16"], h100["bf16"]["answers"], h100["bf16"]["loadWithoutCaches"]
-    steady = one["steady"]
-    before, now = (1000 * busy_seconds(step) / step["clips"] for step in (h200["bf16"]["steady"], steady))
-    terabytes = terabytes_read(steady)
-    slower = 1000 * (terabytes / TERABYTES_PER_SECOND["H100"] - terabytes / TERABYTES_PER_SECOND["H200"])
-    return filled(
-        f"Measured {h100['day']} on {h100['machine']}, with the versions and clips of the first table, with all jobs "
-        f"prepared at once, and beside a benchmark of the host's other GPU: {one['ready 0']['perSecond']:.2f} clips "
-        f"per second of {one['ready 0']['clips']}, {steady['perSecond']:.2f} in a steady state of "
-        f"{steady['clips']:,}, in whose middle 70 % the GPU was busy for {steady['gpuSteady']['busy']:.1f} %. On "
-        f"another machine with an H100, on {earlier['day']}, the steady state was "
-        f"{earlier['bf16']['steady']['perSecond']:.2f}. {answers['sameAnswers']} of {answers['compared']} greedy "
-        f"answers are the same with our patches and with vLLM's. The GPU was busy for {now:.1f} ms for each clip, on "
-        f"an H200 at commit {h200['commit']} for {before:.1f} ms: without any wait it would answer {1000 / now:.1f} a "
-        f"second. By NVIDIA's data sheets an H100 reads its memory at {TERABYTES_PER_SECOND['H100']} TB/s and an H200 "
-        f"at {TERABYTES_PER_SECOND['H200']} TB/s, so reading the kept keys and values alone takes {slower:.0f} ms "
-        "more for a clip. What the compiled encoder gains was not measured, because no run had both on one "
-        f"machine. Loading took {load['seconds']:.0f} s without kept caches, {load['phases']['imports']:.0f} of them "
-        "for imports.",
-    )
-
-
-def _on_h100_in_fp8(h100: dict[str, Any]) -> str:
-    """Return the rates with weights, keys and values in FP8 on an H100, and how far the answers agree."""
-    one, steady, agreement = h100["fp8Cache"], h100["fp8Cache"]["steady"], h100["fp8Cache"]["agreement"]
-    busy = 1000 * busy_seconds(steady) / steady["clips"]
-    return filled(
-        f"With `fp8` and `fp8Cache`, in the same run: {one['ready 0']['perSecond']:.2f} clips per second of "
-        f"{one['ready 0']['clips']}, {steady['perSecond']:.2f} in a steady state of {steady['clips']:,}, in whose "
-        f"middle 70 % the GPU was busy for {steady['gpuSteady']['busy']:.1f} %. It was busy for {busy:.1f} ms for each "
-        f"clip, so without any wait it would answer {1000 / busy:.1f} a second. {agreement['sameAnswers']} of "
-        f"{agreement['compared']} greedy answers of 32 tokens are the same as in 16 bit. "
-        f"{agreement['sameFirstToken']} first tokens are, and their log-probabilities differ by up to "
-        f"{agreement['largestDifference']:.2f}. As with `fp8` alone, random weights make this say nothing of a trained "
-        "model.",
-    )
-
-
-def _newest(newest: dict[str, Any], h100: dict[str, Any]) -> str:
-    """Return the rates of the newest run, and how busy the GPU was beside that of the run before."""
-    exact, in_fp8 = (newest[name]["steady"] for name in ("bf16", "fp8Cache"))
-    before, in_fp8_before = (h100[name]["steady"] for name in ("bf16", "fp8Cache"))
-    idle = large_page.busy_from(exact)
-    return filled(
-        f"With {WATERMARK:.0%} of the room kept free, measured {newest['day']} on {newest['machine']}, while one to "
-        f"three of the host's other GPUs ran benchmarks: {exact['perSecond']:.2f} clips per second in a steady state "
-        f"of 1,000 in 16-bit, {in_fp8['perSecond']:.2f} with `fp8` and `fp8Cache`. On the host before it was "
-        f"{before['perSecond']:.2f} and {in_fp8_before['perSecond']:.2f}. In 16-bit the GPU was busy for "
-        f"{exact['gpuSteady']['busy']:.1f} % of the middle 70 % (before: {before['gpuSteady']['busy']:.1f} %), in FP8 "
-        f"for {in_fp8['gpuSteady']['busy']:.1f} % (before: {in_fp8_before['gpuSteady']['busy']:.1f} %); why it was "
-        f"less is not known. In the first {idle} s after all clips were sent it was busy for less than half of each "
-        "second, because [all jobs were prepared at once](#the-start-of-a-queue).",
-    )
 
 
 def _rows(found: dict[str, Any]) -> str:
