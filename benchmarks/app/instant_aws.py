@@ -111,6 +111,7 @@ class InstantAws:
             "document": {"S": "s3://assets-bucket/document"},
             "executionArn": {"S": name},
             "state": {"S": "PLANNED"},
+            "stages": {"M": {"planned": {"S": "2026-11-29T00:00:00+00:00"}}},
         }
         if {":attempt", ":result"} <= values.keys():  # the result of an attempt is committed
             row |= {"state": {"S": "COMMITTED"}, "winner": values[":attempt"], "result": values[":result"]}

@@ -35,7 +35,7 @@ _IN_FLIGHT = {"planned": "PLANNED", "running": "RUNNING", "committed": "COMMITTE
 # Attributes of earlier attempts, which are removed from the row of a job that is done again.
 _FORGOTTEN = (
     *("winner", "result", "openAttempt", "opened", "suspect", "lastError", "waiting", "pauses", "giveBacks"),
-    *("interruptions", "revision", "reusedBy", "sentAt", "lost"),
+    *("interruptions", "revision", "reusedBy", "sentAt"),
 )
 _COST = ("gpuSeconds", "dollars")
 

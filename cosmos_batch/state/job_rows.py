@@ -95,9 +95,6 @@ class JobRow(JobEnd):
         default_factory=set,
         description="Ids of all attempts under way; there are two if a message was delivered twice",
     )
-    lost: set[str] = Field(
-        default_factory=set, description="Ids of the attempts of lost workers, which may come back with a result"
-    )
     waiting: Waiting | None = None
     pauses: int = Field(default=0, description="How often it was put back to wait for a server")
     give_backs: int = Field(default=0, description="How often a worker that ended or could not serve it gave it back")

@@ -152,18 +152,17 @@ class Jobs:
 
         The attempt counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone.
         `cost` is None for the attempt of a lost worker, because only that worker knew how long the attempt had the
-        engine. Such a worker may come back with the attempt's result, so the attempt may still commit it (`commit`).
+        engine.
         """
         lost = row.open_attempt
         if lost is None:
             return row
         uncount = "" if lost.solo else ", #attempts = #attempts - :one"
         set_error = "" if error is None else ", #lastError = :error"
-        add_lost = " ADD #lost :ids" if cost is None else ""
         self._update_open_attempt(
             row.job_id,
             lost.id,
-            f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}{add_lost}",
+            f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}",
             None if error is None else {"error": error.model_dump(by_alias=True)},
             cost,
         )
@@ -213,15 +212,17 @@ class Jobs:
         result: Result,
         inferred_at: str | None = None,
         facts: ItemFacts | None = None,
+        planned_at: str | None = None,
     ) -> JobRow:
         """Make an attempt's result the result of the job. Raises ConditionFailed where the job is decided already.
 
         `inferred_at` is when the engine was done; None for an error. `facts` is given for an attempt at an item of a
-        run that was in the engine; their cost is added to that of the earlier attempts. ConditionFailed is raised too
-        where such an attempt was opened before the job ended and was planned anew: the new plan may want another model
-        than the one that has answered.
+        run that was in the engine; their cost is added to that of the earlier attempts. `planned_at` is when the job
+        was planned, as the attempt has read it. ConditionFailed is raised too where the job has ended and was planned
+        anew since: the new plan may want another model, or have another deadline.
         """
-        begun = "" if facts is None else " AND (contains(#opened, :attempt) OR contains(#lost, :attempt))"
+        same_plan = "" if planned_at is None else " AND #stages.#planned = :planned_at"
+        plan = {} if planned_at is None else {"planned_at": planned_at}
         inferred = {} if inferred_at is None else {"inferred": inferred_at}
         revision = {} if facts is None else {"revision": facts.revision}
         row = self._update(
@@ -236,12 +237,13 @@ class Jobs:
                 "result": result.model_dump_json(),
                 **inferred,
                 **revision,
+                **plan,
                 **_cost_values(facts),
                 "now": now(),
                 "planned": "PLANNED",
                 "running": "RUNNING",
             },
-            f"attribute_not_exists(#winner) AND #state IN (:planned, :running){begun}",
+            f"attribute_not_exists(#winner) AND #state IN (:planned, :running){same_plan}",
         )
         self._subtract_waiting(row)
         return row

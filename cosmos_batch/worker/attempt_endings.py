@@ -51,7 +51,7 @@ class AttemptEndings:
         """Commit the outputs as the job's result; if that is refused or its deadline passes, commit an error."""
         facts = await self.facts(attempt)
         try:
-            await self._conclude(attempt, self.committer.succeed, attempt.delivery, attempt.attempt_id, outputs, facts)
+            await self._conclude(attempt, self.committer.succeed, attempt, outputs, facts)
         except Failure as failure:
             error = failure.error
         except FAULTS as fault:
@@ -78,7 +78,7 @@ class AttemptEndings:
     async def conclude_failed(self, attempt: JobAttempt, error: Error) -> None:
         """Commit and report that the job has failed."""
         facts = await self.facts(attempt)
-        await self._conclude(attempt, self.committer.fail, attempt.delivery, attempt.attempt_id, error, facts)
+        await self._conclude(attempt, self.committer.fail, attempt, error, facts)
 
     async def _conclude(self, attempt: JobAttempt, conclusion: Callable[..., None], *arguments: object) -> None:
         """Call a method of the committer; while AWS is unavailable, repeat it until the job's deadline.

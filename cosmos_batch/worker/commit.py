@@ -32,7 +32,7 @@ from cosmos_batch.state import ConditionFailed, ItemFacts, JobRow, Jobs, StagedD
 from cosmos_batch.state.table import now
 from cosmos_batch.store.s3_retries import may_succeed_later
 from cosmos_batch.worker.callers import Callers
-from cosmos_batch.worker.job_attempt import stage_reached
+from cosmos_batch.worker.job_attempt import JobAttempt, stage_reached
 from cosmos_batch.worker.outputs import JobOutputs
 from cosmos_batch.worker.queue import Delivery, Queue
 
@@ -50,14 +50,14 @@ class Committer:
     documents: StagedDocuments
     state_bucket: str
 
-    def succeed(self, delivery: Delivery, attempt_id: str, outputs: JobOutputs, facts: ItemFacts | None = None) -> None:
+    def succeed(self, attempt: JobAttempt, outputs: JobOutputs, facts: ItemFacts | None = None) -> None:
         """Commit an attempt's outputs as the job's result. If another attempt was faster, finish that one instead.
 
         `facts` are those of an item of a run. It can be repeated after any failure.
 
         Raises Failure where AWS refuses to store the outputs.
         """
-        job, inferred_at = delivery.job, now()
+        job, attempt_id, inferred_at = attempt.job, attempt.attempt_id, now()
         body = outputs.document.encode()
         objects = [_output(job, job.document.key, len(body))]
         objects += [_generated_output(job, key, path) for key, path in outputs.files.items()]
@@ -68,7 +68,7 @@ class Committer:
                 with path.open("rb") as file:
                     self._put(job, attempt_id, number, objects[number], file)
         result = Result(job_id=job.job_id, outputs=objects, timings=outputs.timings, usage=outputs.usage)
-        self._decide(delivery, attempt_id, result, inferred_at, facts, body)
+        self._decide(attempt, result, inferred_at, facts, body)
 
     def _put(self, job: Job, attempt_id: str, number: int, output: Output, file: BinaryIO) -> None:
         self.s3.put_object(
@@ -78,23 +78,22 @@ class Committer:
             ContentType=output.content_type,
         )
 
-    def fail(self, delivery: Delivery, attempt_id: str, error: Error, facts: ItemFacts | None = None) -> None:
+    def fail(self, attempt: JobAttempt, error: Error, facts: ItemFacts | None = None) -> None:
         """Commit a job's failure, unless an attempt has won already."""
-        log.warning("failed", extra={"jobId": delivery.job.job_id, "code": error.code})
-        self._decide(delivery, attempt_id, Result(job_id=delivery.job.job_id, error=error), facts=facts)
+        log.warning("failed", extra={"jobId": attempt.job.job_id, "code": error.code})
+        self._decide(attempt, Result(job_id=attempt.job.job_id, error=error), facts=facts)
 
     def _decide(
         self,
-        delivery: Delivery,
-        attempt_id: str,
+        attempt: JobAttempt,
         result: Result,
         inferred_at: str | None = None,
         facts: ItemFacts | None = None,
         document: bytes | None = None,
     ) -> None:
-        job_id = delivery.job.job_id
+        delivery, job_id, attempt_id = attempt.delivery, attempt.job.job_id, attempt.attempt_id
         try:
-            row = self.jobs.commit(job_id, attempt_id, result, inferred_at, facts)
+            row = self.jobs.commit(job_id, attempt_id, result, inferred_at, facts, attempt.planned_at)
         except ConditionFailed:
             log.info("the attempt does not decide the job", extra={"jobId": job_id, "attempt": attempt_id})
             self.jobs.add_cost(job_id, attempt_id, facts)

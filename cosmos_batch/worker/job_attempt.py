@@ -50,6 +50,7 @@ class JobAttempt:
 
     delivery: Delivery
     attempt_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    planned_at: str | None = None  # when its job was planned, by the job's row; None until that was read
     phase: AttemptPhase = AttemptPhase.WAITING
     received_at: float = field(default_factory=time.monotonic)
     inferring_since: float | None = None  # time.monotonic

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cosmos_batch.contract.environment import WorkerEnvironment
 from cosmos_batch.contract.error import Error, Failure
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from cosmos_batch.engines.generator.upsampling import Upsampler
 
 log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 # How often an item that was planned for another deployment is received before it is planned again.
 RECEIPTS_BEFORE_PLANNED_AGAIN = 5
@@ -120,6 +122,7 @@ class Runner:
         row = await asyncio.to_thread(self._read_row, attempt)
         if row is None:
             return AttemptEnd.NOT_DECIDED
+        attempt.planned_at = row.stages["planned"]
         if row.winner is not None:
             await self.endings.finish(attempt, row)
             return AttemptEnd.NOT_DECIDED
@@ -306,9 +309,10 @@ class Runner:
         elif not self._began_several_jobs:
             self._began_several_jobs = True
             await asyncio.to_thread(self.workers.began_several_jobs, name)
-        await _call_to_the_end(
+        row = await _call_to_the_end(
             self.jobs.open_attempt, attempt.job.job_id, Attempt(id=attempt.attempt_id, worker=name, solo=solo)
         )
+        attempt.planned_at = row.stages["planned"]
         stage_reached("started", attempt.job)
 
 
@@ -327,11 +331,11 @@ async def _temporary_folder() -> AsyncIterator[Path]:
         asyncio.get_running_loop().run_in_executor(None, folder.cleanup)
 
 
-async def _call_to_the_end(call: Callable[..., object], *arguments: object) -> None:
+async def _call_to_the_end(call: Callable[..., Value], *arguments: object) -> Value:
     """Run a blocking call in a thread. If cancelled meanwhile, wait for the call first, so that it can be undone."""
     calling = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
     try:
-        await asyncio.shield(calling)
+        return await asyncio.shield(calling)
     except asyncio.CancelledError:
         await asyncio.wait({calling})
         raise

@@ -207,20 +207,17 @@ def test_an_attempt_that_was_closed_as_lost_adds_its_cost_if_it_wins_all_the_sam
     assert cost_of_item(items) == (2.0, 0.5)
 
 
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_an_attempt_of_an_earlier_plan_of_the_job_does_not_decide_it(items: ItemJobs, is_lost: bool) -> None:
-    before = items.open_attempt("i", SHARED)
-    if is_lost:
-        items.close_lost_attempt(before)
-    items.open_attempt("i", LATER)
-    items.commit("i", "later", RETRYABLE, facts=FACTS)
-    items.finish("i", RETRYABLE.error)
-    assert items.watch(make_job("i"), OTHER, retry=False)[0] == "send"
+@pytest.mark.parametrize(("late", "facts"), [(GOOD, FACTS), (BAD, None)], ids=["answer", "error before the engine"])
+def test_an_attempt_of_an_earlier_plan_of_the_job_does_not_decide_it(
+    items: ItemJobs, late: Result, facts: ItemFacts | None
+) -> None:
+    before = items.open_attempt("i", SHARED).stages["planned"]
+    ended(items, RETRYABLE)
+    anew = items.watch(make_job("i"), OTHER, retry=False)[1].stages["planned"]
     with pytest.raises(ConditionFailed):
-        items.commit("i", "shared", GOOD, facts=FACTS)
+        items.commit("i", "shared", late, facts=facts, planned_at=before)
     assert (row_of_item(items).state, row_of_item(items).watchers) == ("PLANNED", {OTHER.text})
-    items.open_attempt("i", SHARED)
-    assert items.commit("i", "shared", GOOD, facts=FACTS).winner == "shared"
+    assert items.commit("i", "shared", late, facts=facts, planned_at=anew).winner == "shared"
 
 
 def test_what_a_cancelled_attempt_has_cost_counts_when_its_run_goes_on_and_not_in_another_run(items: ItemJobs) -> None:

@@ -149,20 +149,24 @@ class Cancelling(Counting):
         return await super().run(job, workdir)
 
 
+def plan_anew(bench: WorkerFixture, job: Job) -> None:
+    """Let another worker take the job's attempt for lost and fail the job, and let a later run plan it anew."""
+    bench.jobs.close_lost_attempt(row(bench, job.job_id))
+    bench.jobs.open_attempt(job.job_id, Attempt(id="faster", worker="worker-2", solo=True))
+    bench.jobs.commit(job.job_id, "faster", Result(job_id=job.job_id, error=DEATH), facts=ItemFacts())
+    bench.jobs.finish(job.job_id, DEATH)
+    assert bench.jobs.watch(job, Watcher("r2", "00000", 0), retry=True)[0] == "send"
+
+
 class Overtaken(Counting):
-    """While a job is in it, another worker takes its attempt for lost, fails the job, and a later run plans it anew."""
+    """A job is planned anew while it is in this engine."""
 
     def __init__(self, bench: WorkerFixture, error: Exception | None) -> None:
         super().__init__()
         self._bench, self._error = bench, error
 
     async def run(self, job: Job, workdir: Path) -> Answer:
-        jobs = self._bench.jobs
-        jobs.close_lost_attempt(row(self._bench, job.job_id))
-        jobs.open_attempt(job.job_id, Attempt(id="faster", worker="worker-2", solo=True))
-        jobs.commit(job.job_id, "faster", Result(job_id=job.job_id, error=DEATH), facts=ItemFacts())
-        jobs.finish(job.job_id, DEATH)
-        assert jobs.watch(job, Watcher("r2", "00000", 0), retry=True)[0] == "send"
+        plan_anew(self._bench, job)
         answer = await super().run(job, workdir)
         if self._error is not None:
             raise self._error
@@ -181,6 +185,49 @@ def test_an_attempt_from_before_a_job_was_planned_anew_does_not_decide_it(
     anew = row(bench, "item-a")
     assert (engine.runs, anew.state, anew.winner, anew.result) == (1, "PLANNED", None, None)
     assert (bench.shard("r2").done, bench.waiting()) == (0, (0, 1)), "its message is left in the queue"
+
+
+@pytest.mark.parametrize("failing", ["prepare", "refusal"])
+def test_an_error_before_the_engine_does_not_decide_a_job_that_was_planned_anew_meanwhile(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """The file of the job is no picture, or the job's deadline has passed."""
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    late = {"deadline": datetime.now(UTC) - timedelta(seconds=1)} if failing == "refusal" else {}
+    job = bench.job("item-a", create=False, body=b"no picture", **late)
+    bench.send_item(job, Watcher("r1", "00000", 0))
+    step = getattr(runner, failing)
+
+    def plan_anew_first(*arguments: object) -> object:
+        plan_anew(bench, job)
+        return step(*arguments)
+
+    monkeypatch.setattr(runner, failing, plan_anew_first)
+    engine = Counting()
+    bench.worker(engine=engine).run()
+    anew = row(bench, "item-a")
+    assert (engine.runs, anew.state, anew.winner, anew.result) == (0, "PLANNED", None, None)
+    assert (bench.shard("r2").done, bench.waiting()) == (0, (0, 1)), "its message is left in the queue"
+
+
+def test_an_attempt_decides_the_plan_of_its_job_in_which_it_was_opened(
+    bench: WorkerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is planned anew after its row was read, and before the attempt is opened."""
+    for run in ("r1", "r2"):
+        bench.feed(run, items=1)
+    bench.send_item(bench.job("item-a", create=False), Watcher("r1", "00000", 0))
+    wait = runner.wait_for_disk
+
+    async def plan_anew_first(job: Job, workdir: Path) -> None:
+        plan_anew(bench, job)
+        await wait(job, workdir)
+
+    monkeypatch.setattr(runner, "wait_for_disk", plan_anew_first)
+    bench.worker().run()
+    assert row(bench, "item-a").state == "SUCCEEDED"
+    assert (bench.shard("r2").succeeded, bench.waiting()) == (1, (0, 0))
 
 
 def test_an_item_whose_deadline_passes_in_the_engine_fails_as_timed_out(bench: WorkerFixture, tmp_path: Path) -> None:
