@@ -40,7 +40,7 @@ def find_worker_failure(workers: Workers) -> WorkerFailure | None:
     # A worker that has started has an instance, so a lack that is still stored has passed.
     lacks_capacity = breaker.lacks_capacity and all(row.state == "SUBMITTED" for row in coming)
     failed = breaker.failures > 0 or breaker.open or lacks_capacity
-    error = _unjudged_failure(rows) or (breaker.reason if failed else None)
+    error = _uncounted_failure(rows) or (breaker.reason if failed else None)
     since = breaker.no_capacity_since if lacks_capacity else None
     if error is not None:
         return WorkerFailure(error, _next_try(coming, breaker), since)
@@ -54,11 +54,11 @@ def print_worker_failures(deployment: Deployment, pipelines: Iterable[str]) -> N
             warn(f"{pipeline}: {failure}")
 
 
-def _unjudged_failure(rows: list[WorkerRow]) -> Error | None:
+def _uncounted_failure(rows: list[WorkerRow]) -> Error | None:
     """Return the last worker's error, if the `scale` Lambda has not counted it in the pipeline's row yet."""
     ended = [row for row in rows if row.state == "ENDED"]
     last = max(ended, key=lambda row: row.stages.get("ended", row.last_seen), default=None)
-    return None if last is None or last.judged or last.completed > 0 else last.error
+    return None if last is None or last.counted or last.completed > 0 else last.error
 
 
 def _server_outage(rows: list[WorkerRow]) -> WorkerFailure | None:

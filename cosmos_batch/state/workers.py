@@ -21,7 +21,7 @@ Cause = Literal["capacity", "lost", "killed", "passing", "permanent"]
 
 
 class WorkerRow(TableRow):
-    """The row of a worker, which has the id of its Batch job."""
+    """The row of a worker, which has the id of its Batch job. Aliases are names by which fields have been stored."""
 
     worker: str
     state: WorkerState
@@ -39,11 +39,15 @@ class WorkerRow(TableRow):
         default=False, description="Whether the last of its jobs that needed a remote server was answered"
     )
     alone_with: str | None = Field(default=None, description="Id of the last job that ran alone in its engine")
-    in_company: bool = Field(default=False, description="Whether it has run several jobs at once")
+    ran_several_jobs: bool = Field(
+        default=False, alias="inCompany", description="Whether several jobs were in its engine at once"
+    )
     must_drain: bool = Field(default=False, description="Whether `scale` asks it to leave")
     keep: bool = Field(default=False, description="Whether `scale` asks it to stay even without work")
-    judged: bool = Field(
-        default=False, description="Whether `scale` has counted its success or failure for the breaker"
+    counted: bool = Field(
+        default=False,
+        alias="judged",
+        description="Whether `scale` has counted its success or failure for the breaker",
     )
     error: Error | None = Field(default=None, description="Why it could not serve")
     cause: Cause | None = Field(default=None, description="Kind of that cause; None if it follows from `error`")
@@ -76,8 +80,10 @@ class PipelineRow(TableRow):
         default_factory=dict,
         description="For each cause, and for crashes at work, when a worker that ended for it was last counted",
     )
-    company_deaths: int = Field(
-        default=0, description="Consecutive waves of workers that died with several jobs in the engine"
+    crashes_with_several_jobs: int = Field(
+        default=0,
+        alias="companyDeaths",
+        description="Consecutive waves of workers that crashed with several jobs in the engine",
     )
     culprits: list[str] = Field(default_factory=list, description="Ids of jobs that ran alone when their worker died")
     wanted: int = Field(default=0, description="Workers it needed and could start when `scale` last ran")
@@ -245,7 +251,7 @@ class Workers:
             return False
         return True
 
-    def judged(self, worker: str) -> None:
+    def counted(self, worker: str) -> None:
         """Note that the breaker has counted this worker's success or failure."""
         self._set(worker, "SET #judged = :yes", yes=True)
 
@@ -297,7 +303,7 @@ class Workers:
                 "open": breaker.open,
                 "reason": None if breaker.reason is None else breaker.reason.model_dump_json(),
                 "culprits": breaker.culprits,
-                "companyDeaths": breaker.company_deaths,
+                "companyDeaths": breaker.crashes_with_several_jobs,
                 "kills": breaker.kills,
                 "countedAt": breaker.counted_at,
                 "jobDefinition": breaker.job_definition,

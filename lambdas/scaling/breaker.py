@@ -11,9 +11,9 @@ from cosmos_batch.contract.error import Error
 from cosmos_batch.contract.settings import ScalingSettings
 from cosmos_batch.state import Cause, PipelineRow
 
-# Waves of crashes with several jobs in flight that weigh as much as one failure. A single wave costs little, because
-# each of these jobs runs alone next.
-SHARED_CRASHES_PER_FAILURE = 3
+# Waves of crashes with several jobs in the engine that weigh as much as one failure. A single wave costs little,
+# because each of these jobs runs alone next.
+CRASHES_PER_FAILURE = 3
 
 # Keys of `PipelineRow.counted_at` beside the causes: crashes with jobs in the engine, and the first of them that was a
 # kill, which may have come from outside.
@@ -70,7 +70,7 @@ def workers_to_start(wanted: int, live: int, serving: int, breaker: PipelineRow,
     """
     if not may_start(breaker, now):
         return 0
-    failing = breaker.open or breaker.failures > 0 or breaker.company_deaths >= SHARED_CRASHES_PER_FAILURE
+    failing = breaker.open or breaker.failures > 0 or breaker.crashes_with_several_jobs >= CRASHES_PER_FAILURE
     limit = min(wanted, serving + 1) if failing else wanted
     return max(0, limit - live)
 
@@ -118,7 +118,7 @@ def _closed(breaker: PipelineRow) -> PipelineRow:
         "retry_at",
         "open",
         "reason",
-        "company_deaths",
+        "crashes_with_several_jobs",
         "culprits",
         "kills",
         "counted_at",
@@ -188,10 +188,10 @@ def _after_crashes(
 ) -> PipelineRow:
     """Count workers that a job may have crashed, a wave of them once.
 
-    Each job's own attempts deal with these: after a crash with several jobs in flight each of them runs alone, and a
-    job that crashes its engine alone fails after some attempts. So each job that was alone counts once, and sets no
-    pause: one bad job is one failure, but an engine that crashes at every job soon has many. Of a wave, one such job is
-    noted; the others count if they crash a later worker.
+    Each job's own attempts deal with these: after a crash with several jobs each of them runs alone, and a job that
+    crashes its engine alone fails after some attempts. So each job that was alone counts once, and sets no pause: one
+    bad job is one failure, but an engine that crashes at every job soon has many. Of a wave, one such job is noted; the
+    others count if they crash a later worker.
     """
     wave = [
         worker
@@ -204,7 +204,7 @@ def _after_crashes(
     breaker = breaker.model_copy(update={"counted_at": counted_at})
     alone = next((worker for worker in wave if worker.alone_with is not None), None)
     if alone is None:
-        return _after_shared_crash(breaker, wave[-1], settings, now)
+        return _after_crash_with_several_jobs(breaker, wave[-1], settings, now)
     if alone.cause == "killed" and _KILLED_AT_WORK not in counted_at:
         # Nothing speaks against the job yet: it may as well have been the host, or a person.
         return breaker.model_copy(update={"counted_at": {**counted_at, _KILLED_AT_WORK: now.isoformat()}})
@@ -214,16 +214,16 @@ def _after_crashes(
     return _opened(breaker, settings, now) if failures >= settings.breaker_failures else breaker
 
 
-def _after_shared_crash(
+def _after_crash_with_several_jobs(
     breaker: PipelineRow, crashed: FailedWorker, settings: ScalingSettings, now: datetime
 ) -> PipelineRow:
-    """Count a wave of crashes with several jobs in flight, which is no failure by itself.
+    """Count a wave of crashes with several jobs in the engine, which is no failure by itself.
 
-    The breaker opens only when there are more of them than `SHARED_CRASHES_PER_FAILURE` times `breaker_failures`. It
-    has to open then, because jobs may never get to run alone while new ones keep coming.
+    The breaker opens only when there are more of them than `CRASHES_PER_FAILURE` times `breaker_failures`. It has to
+    open then, because jobs may never get to run alone while new ones keep coming.
     """
-    breaker = breaker.model_copy(update={"company_deaths": breaker.company_deaths + 1})
-    if breaker.company_deaths <= settings.breaker_failures * SHARED_CRASHES_PER_FAILURE:
+    breaker = breaker.model_copy(update={"crashes_with_several_jobs": breaker.crashes_with_several_jobs + 1})
+    if breaker.crashes_with_several_jobs <= settings.breaker_failures * CRASHES_PER_FAILURE:
         return breaker
     return _opened(breaker.model_copy(update={"reason": crashed.error}), settings, now)
 

@@ -87,7 +87,7 @@ class FleetWorker:
             reported_by_itself=self.row.error is not None and self.row.cause is None,
             submitted_at=self.row.submitted_at,
             alone_with=self.row.alone_with,
-            ran_several_jobs=self.row.in_company,
+            ran_several_jobs=self.row.ran_several_jobs,
         )
 
 
@@ -117,7 +117,7 @@ class Fleet:
     def uncounted(self) -> list[FleetWorker]:
         """Return the workers that have completed a job or ended since the breaker was last updated."""
         return [
-            worker for worker in self.all if not worker.row.judged and (worker.row.completed > 0 or worker.has_ended)
+            worker for worker in self.all if not worker.row.counted and (worker.row.completed > 0 or worker.has_ended)
         ]
 
     @property

@@ -136,7 +136,7 @@ class PipelineScaler:
             log("breaker", failures=breaker.failures, open=breaker.open, retryAt=breaker.retry_at)
         # After the breaker: a crash in between lets a failure count twice rather than never.
         for worker in fleet.uncounted:
-            self._workers.judged(worker.row.worker)
+            self._workers.counted(worker.row.worker)
         return breaker
 
     def _store_breaker(self, stored: PipelineRow, breaker: PipelineRow) -> None:

@@ -50,7 +50,7 @@ def test_the_first_failure_is_reported_before_scale_has_counted_it(workers: Work
 
 def test_then_the_pipelines_row_has_the_reason_and_the_time_of_the_next_try(workers: Workers) -> None:
     fail(workers, "w", NO_HUB)
-    workers.judged("w")
+    workers.counted("w")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
     text = str(find_worker_failure(workers))
     assert "The Hub cannot be reached." in text
@@ -59,7 +59,7 @@ def test_then_the_pipelines_row_has_the_reason_and_the_time_of_the_next_try(work
 
 def test_the_error_of_the_last_worker_is_shown(workers: Workers) -> None:
     fail(workers, "w1", NO_HUB)
-    workers.judged("w1")
+    workers.counted("w1")
     workers.set_breaker(PipelineRow(failures=1, reason=NO_HUB, retry_at=LATER.isoformat()))
     fail(workers, "w2", NO_TOKEN)
     assert "No token is set." in str(find_worker_failure(workers))
@@ -90,7 +90,7 @@ def lack_capacity(workers: Workers) -> None:
     """Record that Batch found no instance, as `scale` does, and that it has submitted another worker."""
     workers.submitted("w1", "definition")
     workers.ended("w1", NO_CAPACITY, cause="capacity")
-    workers.judged("w1")
+    workers.counted("w1")
     workers.set_breaker(PipelineRow(reason=NO_CAPACITY, no_capacity_since="2026-11-22T07:10:30+00:00"))
     workers.submitted("w2", "definition")
 
@@ -133,7 +133,7 @@ def drain(workers: Workers, has_heard: bool) -> None:
 def test_a_worker_that_drains_hides_no_failure_and_is_not_the_next_try(workers: Workers, has_heard: bool) -> None:
     drain(workers, has_heard)
     fail(workers, "w", NO_TOKEN)
-    workers.judged("w")
+    workers.counted("w")
     workers.set_breaker(PipelineRow(failures=1, open=True, reason=NO_TOKEN, retry_at=LATER.isoformat()))
     assert str(find_worker_failure(workers)) == (
         f"no worker can serve: No token is set. Set one. The next worker is started at {LATER:%H:%M:%S} UTC."

@@ -69,11 +69,12 @@ def test_a_worker_from_submission_to_its_end(workers: Workers, table: Table) -> 
     assert workers.ended("w", ERROR, completed=5)
     assert not workers.ended("w")
     [row] = workers.list()
-    assert (row.state, row.error, row.completed, row.judged) == ("ENDED", ERROR, 5, False)
-    workers.judged("w")
-    assert workers.list()[0].judged
+    assert (row.state, row.error, row.completed, row.counted) == ("ENDED", ERROR, 5, False)
+    workers.counted("w")
+    assert workers.list()[0].counted
     item = table.get("pipeline#p", "worker#w")
     assert item is not None
+    assert item["judged"], "an update of a deployed system counts no worker anew"
     assert 86_000 < item["expiresAt"] - time.time() <= 86_400
 
 
@@ -104,7 +105,14 @@ def test_workers_of_pipelines_are_separate(workers: Workers, table: Table) -> No
 def test_a_breaker_is_read_as_written(workers: Workers) -> None:
     assert workers.pipeline() == PipelineRow()
     workers.measured(seconds_per_unit=1.5, cold_start_seconds=90)
-    written = PipelineRow(failures=3, retry_at="2026-11-12T00:00:00+00:00", open=True, reason=ERROR, culprits=["a"])
+    written = PipelineRow(
+        failures=3,
+        retry_at="2026-11-12T00:00:00+00:00",
+        open=True,
+        reason=ERROR,
+        crashes_with_several_jobs=2,
+        culprits=["a"],
+    )
     workers.set_breaker(written)
     row = workers.pipeline()
     assert row == written.model_copy(update={"seconds_per_unit": 1.5, "cold_start_seconds": 90})

@@ -135,7 +135,7 @@ class Mortal(Counting):
         self._end = self._end or asyncio.Event()
         end = self._end
         script = json.loads(job.prompt or "{}")
-        if script.get("kills") and not (self.inside == 0 and script["kills"] == "in company"):
+        if script.get("kills") and not (self.inside == 0 and script["kills"] == "with several jobs"):
             end.set()
             self._end = None
         answering = asyncio.create_task(super().run(job, workdir))
@@ -154,7 +154,7 @@ DEATH = Error(code="EngineFailed", message="The engine was killed by SIGSEGV.", 
 def test_an_engine_crash_with_several_jobs_counts_for_none_and_each_runs_alone_next(bench: WorkerFixture) -> None:
     for n in range(4):
         bench.send(bench.job(f"neighbour-{n}", prompt=json.dumps({"seconds": 1, "text": f"mine {n}"})))
-    bench.send(bench.job("killer", prompt=json.dumps({"kills": "in company", "seconds": 0.1, "text": "calm"})))
+    bench.send(bench.job("killer", prompt=json.dumps({"kills": "with several jobs", "seconds": 0.1, "text": "calm"})))
     engine = Mortal()
     bench.worker(engine=engine).run()
     assert engine.most > 1, "they were in it together"

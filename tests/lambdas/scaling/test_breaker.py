@@ -24,7 +24,7 @@ PASSING = Error(code="ModelUnavailable", message="The Hub cannot be reached.", r
 PERMANENT = Error(code="ModelUnavailable", message="The licence was not accepted.", remedy="r")
 PASSING_FAILURE = FailedWorker("passing", PASSING)
 PERMANENT_FAILURE = FailedWorker("permanent", PERMANENT)
-SHARED_CRASH = FailedWorker("passing", PASSING, ran_several_jobs=True)
+CRASH_WITH_SEVERAL_JOBS = FailedWorker("passing", PASSING, ran_several_jobs=True)
 
 
 def killed_at(job: str | None) -> FailedWorker:
@@ -156,7 +156,7 @@ class TestKillsAtWork:
     """A worker that is killed at its first job may have been killed by the job, or from outside."""
 
     def test_a_first_kill_leaves_the_number_of_workers_as_it_is(self) -> None:
-        for killed in (killed_at("a"), replace(SHARED_CRASH, cause="killed")):
+        for killed in (killed_at("a"), replace(CRASH_WITH_SEVERAL_JOBS, cause="killed")):
             breaker = after([killed])
             assert (breaker.failures, breaker.retry_at) == (0, None)
             assert workers_to_start(16, 15, 0, breaker, NOW) == 1
@@ -167,7 +167,7 @@ class TestKillsAtWork:
         submitted = (NOW - timedelta(seconds=1)).isoformat()
         killed = [replace(killed_at(f"job-{n}" if alone else None), submitted_at=submitted) for n in range(16)]
         breaker = after(killed) if at_once else after(*[[worker] for worker in killed])
-        assert (breaker.failures, breaker.open, breaker.company_deaths) == (0, False, 0 if alone else 1)
+        assert (breaker.failures, breaker.open, breaker.crashes_with_several_jobs) == (0, False, 0 if alone else 1)
         assert workers_to_start(16, 0, 0, breaker, NOW) == 16
 
     def test_sixteen_engines_that_crash_together_are_one_failure(self) -> None:
@@ -183,9 +183,9 @@ class TestKillsAtWork:
         assert (waves, starts) == (4, 1), "two waves of sixteen, then one worker at a time"
 
     def test_repeated_crashes_with_several_jobs_let_one_worker_start_at_a_time(self) -> None:
-        twice = after([SHARED_CRASH] * 16, [SHARED_CRASH] * 16)
+        twice = after([CRASH_WITH_SEVERAL_JOBS] * 16, [CRASH_WITH_SEVERAL_JOBS] * 16)
         assert workers_to_start(16, 0, 0, twice, NOW) == 16
-        assert workers_to_start(16, 0, 0, after([SHARED_CRASH] * 16, breaker=twice), NOW) == 1
+        assert workers_to_start(16, 0, 0, after([CRASH_WITH_SEVERAL_JOBS] * 16, breaker=twice), NOW) == 1
 
 
 class TestServing:
@@ -209,13 +209,14 @@ class TestServing:
 
 class TestJobsThatKill:
     def test_a_crash_with_several_jobs_does_not_count(self) -> None:
-        breaker = after([SHARED_CRASH], breaker=PipelineRow(failures=1))
-        assert (breaker.failures, breaker.company_deaths, breaker.open, breaker.retry_at) == (1, 1, False, None)
+        breaker = after([CRASH_WITH_SEVERAL_JOBS], breaker=PipelineRow(failures=1))
+        assert (breaker.failures, breaker.crashes_with_several_jobs) == (1, 1)
+        assert (breaker.open, breaker.retry_at) == (False, None)
 
     def test_many_crashes_with_several_jobs_open_the_breaker(self) -> None:
-        breaker = after(*[[SHARED_CRASH]] * 9)
+        breaker = after(*[[CRASH_WITH_SEVERAL_JOBS]] * 9)
         assert not breaker.open
-        breaker = after([SHARED_CRASH], breaker=breaker)
+        breaker = after([CRASH_WITH_SEVERAL_JOBS], breaker=breaker)
         assert breaker.open and breaker.reason == PASSING and not breaker.refuses
         assert not may_start(breaker, NOW)
         assert workers_to_start(4, 0, 0, breaker, NOW + timedelta(seconds=900)) == 1, "one tries"

@@ -45,7 +45,7 @@ def test_a_failure_counts_once_and_delays_the_next(cloud: Cloud, workers: Worker
 
 
 def test_a_job_that_crashes_its_workers_does_not_stop_the_pipeline(cloud: Cloud, workers: Workers) -> None:
-    """Workers that had loaded crash: one with several jobs in flight, then again and again with that one job alone."""
+    """Workers that had loaded crash: one with several jobs, then again and again with that one job alone."""
     enqueue(cloud)
     for number in range(5):
         let_pauses_pass(workers)
@@ -79,7 +79,7 @@ def test_workers_that_load_and_then_crash_without_a_job_are_not_started_for_ever
     assert len(cloud.batch.submitted) == 3
 
 
-def test_crashes_with_several_jobs_in_flight_are_counted_across_calls(cloud: Cloud, workers: Workers) -> None:
+def test_crashes_with_several_jobs_are_counted_across_calls(cloud: Cloud, workers: Workers) -> None:
     enqueue(cloud)
     for number in range(10):
         nudge(PLANNED)
