@@ -111,10 +111,10 @@ class Jobs:
             {"done": done, "total": total},
         )
 
-    def undo_attempt(self, job_id: str, attempt_id: str, cost: ItemFacts | None = None) -> None:
+    def undo_attempt(self, job_id: str, attempt_id: str, facts: ItemFacts | None = None) -> None:
         """Close an open attempt without counting it: the job did not cause its end."""
         expression = f"SET #attempts = #attempts - :one, #state = :planned {_CLOSED}"
-        self._update_open_attempt(job_id, attempt_id, expression, cost=cost)
+        self._update_open_attempt(job_id, attempt_id, expression, facts=facts)
 
     def count_give_back(self, job_id: str) -> None:
         """Count that a worker gives the message of a job back to its queue, through no fault of the job."""
@@ -124,7 +124,7 @@ class Jobs:
             return
 
     def pause(
-        self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool, cost: ItemFacts | None = None
+        self, job_id: str, attempt_id: str, waiting: Waiting, interrupted: bool, facts: ItemFacts | None = None
     ) -> None:
         """Close an open attempt without counting it, because a remote server was busy or away; the job waits."""
         self._update_open_attempt(
@@ -134,24 +134,24 @@ class Jobs:
             "#pauses = if_not_exists(#pauses, :none) + :one, "
             f"#interruptions = if_not_exists(#interruptions, :none) + :interruptions {_CLOSED}",
             {"waiting": waiting.model_dump(by_alias=True), "none": 0, "interruptions": int(interrupted)},
-            cost,
+            facts,
         )
 
-    def spend_attempt(self, job_id: str, attempt_id: str, error: Error, cost: ItemFacts | None = None) -> None:
+    def spend_attempt(self, job_id: str, attempt_id: str, error: Error, facts: ItemFacts | None = None) -> None:
         """Close an attempt in which the engine failed but still runs: it counts, and the next attempt runs alone."""
         self._update_open_attempt(
             job_id,
             attempt_id,
             f"SET #suspect = :yes, #state = :planned, #lastError = :error {_CLOSED}",
             {"error": error.model_dump(by_alias=True)},
-            cost,
+            facts,
         )
 
-    def close_lost_attempt(self, row: JobRow, error: Error | None = None, cost: ItemFacts | None = None) -> JobRow:
+    def close_lost_attempt(self, row: JobRow, error: Error | None = None, facts: ItemFacts | None = None) -> JobRow:
         """Close an attempt whose worker or engine was lost, if one is open, and return the row.
 
         The attempt counts only if it ran alone. The job is a suspect from now on, and its next attempt runs alone.
-        `cost` is None for the attempt of a lost worker, because only that worker knew how long the attempt had the
+        `facts` is None for the attempt of a lost worker, because only that worker knew how long the attempt had the
         engine.
         """
         lost = row.open_attempt
@@ -164,7 +164,7 @@ class Jobs:
             lost.id,
             f"SET #suspect = :yes, #state = :planned{uncount}{set_error} {_CLOSED}",
             None if error is None else {"error": error.model_dump(by_alias=True)},
-            cost,
+            facts,
         )
         return self.get(row.job_id) or row
 
@@ -174,7 +174,7 @@ class Jobs:
         attempt_id: str,
         expression: str,
         extra: dict[str, object] | None = None,
-        cost: ItemFacts | None = None,
+        facts: ItemFacts | None = None,
     ) -> None:
         """Update a job while the attempt is open, and add what the attempt has cost.
 
@@ -185,23 +185,23 @@ class Jobs:
         try:
             self._update(
                 job_id,
-                f"{expression}{_cost_clause(cost)}",
-                {**values, **_cost_values(cost), "attempt": attempt_id, "running": "RUNNING"},
+                f"{expression}{_cost_clause(facts)}",
+                {**values, **_cost_values(facts), "attempt": attempt_id, "running": "RUNNING"},
                 "#openAttempt.#id = :attempt AND #state = :running",
             )
         except ConditionFailed:
-            self.add_cost(job_id, attempt_id, cost)
+            self.add_cost(job_id, attempt_id, facts)
 
-    def add_cost(self, job_id: str, attempt_id: str, cost: ItemFacts | None) -> None:
+    def add_cost(self, job_id: str, attempt_id: str, facts: ItemFacts | None) -> None:
         """Add the cost of an item's attempt that could not be closed, because another one is open or has won.
 
         The cost is added once, because the same write removes the attempt from `opened`.
         """
-        if cost is None or not cost.gpu_seconds:
+        if facts is None or not facts.gpu_seconds:
             return
-        values = {**_cost_values(cost), "ids": {attempt_id}, "attempt": attempt_id}
+        values = {**_cost_values(facts), "ids": {attempt_id}, "attempt": attempt_id}
         try:
-            self._update(job_id, f"DELETE #opened :ids{_cost_clause(cost)}", values, "contains(#opened, :attempt)")
+            self._update(job_id, f"DELETE #opened :ids{_cost_clause(facts)}", values, "contains(#opened, :attempt)")
         except ConditionFailed:
             return
 
@@ -304,14 +304,14 @@ class Jobs:
         return JobRow.model_validate(self._table.update(job_key(job_id), "job", expression, values, condition))
 
 
-def _cost_clause(cost: ItemFacts | None) -> str:
+def _cost_clause(facts: ItemFacts | None) -> str:
     """Return the part of an update expression that adds the cost of an item's attempt to that of its job."""
-    return "" if cost is None else " ADD #gpuSeconds :gpuSeconds, #dollars :dollars"
+    return "" if facts is None else " ADD #gpuSeconds :gpuSeconds, #dollars :dollars"
 
 
-def _cost_values(cost: ItemFacts | None) -> dict[str, object]:
+def _cost_values(facts: ItemFacts | None) -> dict[str, object]:
     """Return the values to which `_cost_clause` refers."""
-    return {} if cost is None else {"gpuSeconds": cost.gpu_seconds, "dollars": cost.dollars}
+    return {} if facts is None else {"gpuSeconds": facts.gpu_seconds, "dollars": facts.dollars}
 
 
 def new_row(job: Job) -> dict[str, Any]:

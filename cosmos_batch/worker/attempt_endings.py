@@ -142,8 +142,8 @@ class AttemptEndings:
         log.info("waits %d s: %s", seconds, away.error.message, extra={"jobId": attempt.job.job_id})
         until = datetime.now(UTC) + timedelta(seconds=seconds)
         waiting = Waiting(reason=away.error.message, until=until.isoformat(timespec="seconds"))
-        cost = await self.facts(attempt)
-        await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted, cost)
+        facts = await self.facts(attempt)
+        await asyncio.to_thread(self.jobs.pause, attempt.job.job_id, attempt.attempt_id, waiting, interrupted, facts)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle, seconds)
         self.outage.paused(waiting)
         return AttemptEnd.PAUSED
@@ -161,8 +161,8 @@ class AttemptEndings:
 
     async def spend(self, attempt: JobAttempt, error: Error) -> None:
         """Close an attempt that counts, though it has no result."""
-        cost = await self.facts(attempt)
-        await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error, cost)
+        facts = await self.facts(attempt)
+        await asyncio.to_thread(self.jobs.spend_attempt, attempt.job.job_id, attempt.attempt_id, error, facts)
 
     async def give_back_lost(self, attempt: JobAttempt, died: EngineDied) -> AttemptEnd:
         """Give back a job that was in the engine when the engine's process ended.
@@ -171,11 +171,11 @@ class AttemptEndings:
         """
         log.warning("lost with the engine", extra={"jobId": attempt.job.job_id})
         row = await asyncio.to_thread(self.jobs.get, attempt.job.job_id)
-        cost = await self.facts(attempt)
+        facts = await self.facts(attempt)
         if row is not None and row.open_attempt is not None and row.open_attempt.id == attempt.attempt_id:
-            await asyncio.to_thread(self.jobs.close_lost_attempt, row, died.error, cost)
+            await asyncio.to_thread(self.jobs.close_lost_attempt, row, died.error, facts)
         else:
-            await asyncio.to_thread(self.jobs.add_cost, attempt.job.job_id, attempt.attempt_id, cost)
+            await asyncio.to_thread(self.jobs.add_cost, attempt.job.job_id, attempt.attempt_id, facts)
         if died.for_good:
             raise Failure.of(died.error)
         await asyncio.to_thread(self.queue.give_back, attempt.delivery.receipt_handle)
@@ -207,8 +207,8 @@ class AttemptEndings:
     async def undo(self, attempt: JobAttempt) -> None:
         """Close the attempt without counting it."""
         if attempt.phase is not AttemptPhase.WAITING:  # once committed, there is no open attempt to undo
-            cost = await self.facts(attempt)
-            await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id, cost)
+            facts = await self.facts(attempt)
+            await asyncio.to_thread(self.jobs.undo_attempt, attempt.job.job_id, attempt.attempt_id, facts)
 
     def end_unwanted(self, attempt: JobAttempt) -> bool:
         """Close the job of an item that no run wants. Returns False if a run has come to wait for it meanwhile.

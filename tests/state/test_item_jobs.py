@@ -157,13 +157,13 @@ def test_two_equal_items_of_a_run_pay_once(items: ItemJobs) -> None:
 # What attempts cost that have no result
 
 LATER = Attempt(id="later", worker="w2", solo=False)
-COST, FACTS = ItemFacts(1.5, 0.25), ItemFacts(2.0, 0.5, "c")
+WITHOUT_RESULT, FACTS = ItemFacts(1.5, 0.25), ItemFacts(2.0, 0.5, "c")
 PAUSE = Waiting(reason="It is busy.", until="2026-11-12T00:00:00+00:00")
 CLOSINGS: list[Callable[[ItemJobs], object]] = [
-    lambda jobs: jobs.undo_attempt("i", "shared", COST),
-    lambda jobs: jobs.spend_attempt("i", "shared", ERROR, COST),
-    lambda jobs: jobs.pause("i", "shared", PAUSE, False, COST),
-    lambda jobs: jobs.close_lost_attempt(row_of_item(jobs), ERROR, COST),
+    lambda jobs: jobs.undo_attempt("i", "shared", WITHOUT_RESULT),
+    lambda jobs: jobs.spend_attempt("i", "shared", ERROR, WITHOUT_RESULT),
+    lambda jobs: jobs.pause("i", "shared", PAUSE, False, WITHOUT_RESULT),
+    lambda jobs: jobs.close_lost_attempt(row_of_item(jobs), ERROR, WITHOUT_RESULT),
 ]
 
 
@@ -176,7 +176,7 @@ def test_an_attempt_without_a_result_adds_its_cost_once(items: ItemJobs, close: 
     items.open_attempt("i", SHARED)
     close(items)
     close(items)
-    items.add_cost("i", "shared", COST)
+    items.add_cost("i", "shared", WITHOUT_RESULT)
     assert cost_of_item(items) == (1.5, 0.25)
     items.open_attempt("i", LATER)
     items.commit("i", "later", GOOD, facts=FACTS)
@@ -190,7 +190,7 @@ def test_of_two_attempts_at_once_both_costs_count_whichever_ends_first(items: It
     for attempt in (SHARED, LATER):
         items.open_attempt("i", attempt)
     for _ in range(2):
-        items.undo_attempt("i", "shared", COST)
+        items.undo_attempt("i", "shared", WITHOUT_RESULT)
     assert cost_of_item(items) == (1.5, 0.25)
     items.open_attempt("i", SHARED)
     items.commit("i", "later", GOOD, facts=FACTS)
@@ -224,7 +224,7 @@ def test_what_a_cancelled_attempt_has_cost_counts_when_its_run_goes_on_and_not_i
     def cancel() -> None:
         items.open_attempt("i", SHARED)
         items.close("i", Result(job_id="i", error=ERROR), cancelled=True)
-        items.undo_attempt("i", "shared", COST)
+        items.undo_attempt("i", "shared", WITHOUT_RESULT)
 
     cancel()
     items.watch(make_job("i"), WATCHER, retry=False)
