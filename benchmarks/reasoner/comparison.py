@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -113,7 +113,7 @@ def measure(
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
     results |= {**circumstances(), **software("vllm", "torch"), "workload": asdict(workload)}
-    more = engine_options or {}
+    raw = RawVllm(model, workload, scratch, engine_options or {})
     for step in STEPS:
         if step not in steps:
             continue
@@ -122,81 +122,90 @@ def measure(
             results[step] = reasoner_start.measure(model, clips[0], scratch)
         elif step == "worker":
             results[step] = reasoner_worker.measure(model, clips, workload)
+        elif step == "raw":
+            results[step] = raw.answer_all(clips)
         else:
-            results[step] = (
-                _in_one_process(model, clips, workload, scratch, more)
-                if step == "raw"
-                else [_in_its_own_process(model, clip, workload, scratch, more) for clip in clips[:processes]]
-            )
+            results[step] = [raw.answer_one(clip) for clip in clips[:processes]]
         print(f"{workload.shape} {step}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         into.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     tempfile.tempdir = None
 
 
-def _in_one_process(
-    model: Path, clips: list[Path], workload: ReasonerWorkload, scratch: Path, more: dict[str, Any]
-) -> dict[str, Any]:
-    """Run raw vLLM: a warm-up, then passes over as many clips as the workload has.
+@dataclass(frozen=True)
+class RawVllm:
+    """Raw vLLM, each time in a process of its own, with the frames that our worker would give it.
 
-    If those are more than there are files, each file is asked about several times, with other system prompts.
+    Attributes
+    ----------
+    model
+        The folder of the checkpoint.
+    workload
+        What is asked, and how long the answers are.
+    scratch
+        A folder for the questions and their frames.
+    options
+        Options of vLLM beside those of `_engine`.
     """
-    rounds = -(-workload.clips // len(clips))
-    prefixes = [f"Pass {number}, {again}. " for number in range(workload.passes) for again in range(rounds)]
-    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
-        folder = Path(temporary)
-        warm_up = _questions(model, clips[: workload.warm_up], workload, folder / "warm-up", ["Warm-up. "])
-        asked = _questions(model, clips, workload, folder, prefixes)
-        passes = [[*chain(*asked[first : first + rounds])] for first in range(0, len(asked), rounds)]
-        raw = _ask_raw(model, [*warm_up, *(one[: workload.clips] for one in passes)], workload, folder, more)
-    warmed, *counted = raw["passes"]
-    return {**raw, "warmUp": warmed, "passes": counted}
 
+    model: Path
+    workload: ReasonerWorkload
+    scratch: Path
+    options: dict[str, Any]
 
-def _in_its_own_process(
-    model: Path, clip: Path, workload: ReasonerWorkload, scratch: Path, more: dict[str, Any]
-) -> dict[str, Any]:
-    """Run raw vLLM in a process that answers one clip."""
-    with tempfile.TemporaryDirectory(dir=scratch) as temporary:
-        asked = _questions(model, [clip], workload, Path(temporary), [f"{clip.stem} "])
-        return _ask_raw(model, asked, workload, Path(temporary), more)
+    def answer_all(self, clips: list[Path]) -> dict[str, Any]:
+        """Run a warm-up in one process, then passes over as many clips as the workload has.
 
+        If those are more than there are files, each file is asked about several times, with other system prompts.
+        """
+        rounds = -(-self.workload.clips // len(clips))
+        prefixes = [f"Pass {number}, {again}. " for number in range(self.workload.passes) for again in range(rounds)]
+        with tempfile.TemporaryDirectory(dir=self.scratch) as temporary:
+            folder = Path(temporary)
+            warm_up = self._questions(clips[: self.workload.warm_up], folder / "warm-up", ["Warm-up. "])
+            asked = self._questions(clips, folder, prefixes)
+            passes = [[*chain(*asked[first : first + rounds])] for first in range(0, len(asked), rounds)]
+            raw = self._ask([*warm_up, *(one[: self.workload.clips] for one in passes)], folder)
+        warmed, *counted = raw["passes"]
+        return {**raw, "warmUp": warmed, "passes": counted}
 
-def _questions(
-    model: Path, clips: list[Path], workload: ReasonerWorkload, folder: Path, prefixes: list[str]
-) -> list[list[dict[str, str]]]:
-    """Return the system prompt, the prompt and the path of the frames for each clip of each pass."""
-    reader = CheckpointInfo.from_folder(model, context_length(model, REASONER_CONTEXT))
-    jobs = [make_job(number, clip, workload) for number, clip in enumerate(clips)]
-    frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
-    return [
-        [
-            {"system": f"{words}{job.system_prompt}", "prompt": str(job.prompt), "frames": path}
-            for job, path in zip(jobs, frames, strict=True)
+    def answer_one(self, clip: Path) -> dict[str, Any]:
+        """Run a process that answers one clip."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as temporary:
+            folder = Path(temporary)
+            return self._ask(self._questions([clip], folder, [f"{clip.stem} "]), folder)
+
+    def _questions(self, clips: list[Path], folder: Path, prefixes: list[str]) -> list[list[dict[str, str]]]:
+        """Return the system prompt, the prompt and the path of the frames for each clip of each pass."""
+        reader = CheckpointInfo.from_folder(self.model, context_length(self.model, REASONER_CONTEXT))
+        jobs = [make_job(number, clip, self.workload) for number, clip in enumerate(clips)]
+        frames = [frames_of(one) for one in prepare_all(reader, jobs, clips, folder)]
+        return [
+            [
+                {"system": f"{words}{job.system_prompt}", "prompt": str(job.prompt), "frames": path}
+                for job, path in zip(jobs, frames, strict=True)
+            ]
+            for words in prefixes
         ]
-        for words in prefixes
-    ]
 
-
-def _ask_raw(
-    model: Path, passes: list[list[dict[str, str]]], workload: ReasonerWorkload, folder: Path, more: dict[str, Any]
-) -> dict[str, Any]:
-    request = {
-        "model": str(model),
-        "template": chat_template(model),
-        "engine": {**_engine(model), **more},
-        "sampling": {**asdict(ANSWERING), "max_tokens": workload.tokens},
-        "passes": passes,
-    }
-    path = folder / "asked.json"
-    path.write_text(json.dumps(request), encoding="utf-8")
-    began = time.monotonic()
-    command = [sys.executable, "-m", "benchmarks.reasoner.raw", str(path)]
-    environment = {
-        **os.environ,
-        **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
-    }
-    printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {"process": time.monotonic() - began, **last_json_object(printed)}
+    def _ask(self, passes: list[list[dict[str, str]]], folder: Path) -> dict[str, Any]:
+        """Return what a process of raw vLLM prints about these passes, and how long the process took."""
+        request = {
+            "model": str(self.model),
+            "template": chat_template(self.model),
+            "engine": {**_engine(self.model), **self.options},
+            "sampling": {**asdict(ANSWERING), "max_tokens": self.workload.tokens},
+            "passes": passes,
+        }
+        path = folder / "asked.json"
+        path.write_text(json.dumps(request), encoding="utf-8")
+        began = time.monotonic()
+        command = [sys.executable, "-m", "benchmarks.reasoner.raw", str(path)]
+        environment = {
+            **os.environ,
+            **serve_environment(gpus_here(), folder.parent.parent / "raw-caches", folder),
+        }
+        printed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        return {"process": time.monotonic() - began, **last_json_object(printed)}
 
 
 def _engine_options(lossy: Sequence[str]) -> dict[str, Any]:

@@ -23,11 +23,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[list[dict[str, str]]]]:
     monkeypatch.setattr(tempfile, "tempdir", None)
     processes: list[Any] = []
 
-    def answer(_model: Path, passes: list[Any], *_: object) -> dict[str, Any]:
+    def answer(_raw: comparison.RawVllm, passes: list[Any], _folder: Path) -> dict[str, Any]:
         processes.append(passes)
         return {"passes": [{"tokens": len(questions)} for questions in passes]}
 
-    monkeypatch.setattr(comparison, "_ask_raw", answer)
+    monkeypatch.setattr(comparison.RawVllm, "_ask", answer)
     return processes
 
 
