@@ -69,7 +69,10 @@ class RegisteredEngine:
     image
         The container image that has its libraries: a folder in `containers/`.
     class_path
-        `package.module:Class` of the `Engine` that a worker creates.
+        `package.module:Class` of the `Engine` that loads a model in a worker. None for a server that only users run: a
+        pipeline has it by an endpoint, and not by its name.
+    endpoint_class_path
+        `package.module:Class` of the `Engine` that asks a server which the user runs; None if there is none.
     dialect
         `package.module:Class` of the `ServerDialect` that understands what its server prints and answers. Engines
         without a server have none.
@@ -79,8 +82,6 @@ class RegisteredEngine:
         Whether a reasoner runs no models but those of Cosmos 3.
     one_image_only
         Whether a reasoner looks at one image a request, and at no video.
-    by_endpoint
-        Whether it is a server that only users run: a pipeline has it by an endpoint, and not by its name.
     lossy
         The modes of a reasoner that are faster and change its answers. Those of a generator are in `abilities`.
     abilities
@@ -92,14 +93,19 @@ class RegisteredEngine:
     title: str
     surface: Surface
     image: Image
-    class_path: str
+    class_path: str | None
+    endpoint_class_path: str | None = None
     dialect: str = NO_DIALECT
     install_hint: str | None = None
     cosmos3_only: bool = False
     one_image_only: bool = False
-    by_endpoint: bool = False
     lossy: tuple[LossyMode, ...] = ()
     abilities: GeneratorAbilities | None = None
+
+    @property
+    def by_endpoint(self) -> bool:
+        """Return whether a pipeline has it by an endpoint only, and not by its name."""
+        return self.class_path is None
 
 
 def _peaks_above_diffusers(small: float, large: float) -> tuple[tuple[float, float], ...]:
@@ -129,6 +135,7 @@ _ROWS = (
         surface="reasoner",
         image="reasoner",
         class_path="cosmos_batch.engines.reasoner.vllm.engine:VllmEngine",
+        endpoint_class_path="cosmos_batch.engines.reasoner.endpoint:EndpointEngine",
         dialect="cosmos_batch.engines.vllm.dialect:VllmDialect",
         install_hint="on a machine with an NVIDIA GPU, `make vllm` does",
         lossy=("fp8", "fp8Cache", "gpuDecode"),
@@ -157,6 +164,7 @@ _ROWS = (
         surface="generator",
         image="omni",
         class_path="cosmos_batch.engines.generator.vllm_omni.engine:VllmOmniEngine",
+        endpoint_class_path="cosmos_batch.engines.generator.vllm_omni.endpoint:OmniEndpointEngine",
         dialect="cosmos_batch.engines.generator.vllm_omni.dialect:VllmOmniDialect",
         abilities=GeneratorAbilities(
             guidance_least=1,  # below 1 vLLM-Omni uses no guidance
@@ -236,8 +244,8 @@ _ROWS = (
         title="NIM",
         surface="generator",
         image="reasoner",
-        class_path="cosmos_batch.engines.generator.nim.endpoint:NimEndpointEngine",
-        by_endpoint=True,
+        class_path=None,
+        endpoint_class_path="cosmos_batch.engines.generator.nim.endpoint:NimEndpointEngine",
         abilities=GeneratorAbilities(
             sound=(),
             guidance_least=1,
@@ -276,8 +284,8 @@ ENDPOINT_ENGINE: dict[tuple[Surface, EndpointApi], str] = {
     ("generator", "openai"): "vllm-omni",
     ("generator", "nim"): "nim",
 }
-"""The engine whose server a user's endpoint is taken to run, by surface and interface: its dialect is expected and its
-abilities are assumed. NIM containers of Cosmos-Reason run vLLM."""
+"""The engine whose server a user's endpoint is taken to run, by surface and interface: its dialect is expected, its
+abilities are assumed, and its `endpoint_class_path` asks it. NIM containers of Cosmos-Reason run vLLM."""
 
 
 def names_for(surface: Surface) -> list[str]:

@@ -1,11 +1,15 @@
-"""Creating an engine from its name in a pipeline's configuration."""
+"""Creating an engine from its name, or from the user's server, in a pipeline's configuration."""
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from cosmos_batch.catalogue.engines import AUTO, ENGINES
+from cosmos_batch.catalogue.engines import AUTO, ENDPOINT_ENGINE, ENGINES
+from cosmos_batch.catalogue.pipelines import Surface
+from cosmos_batch.contract.endpoint import Endpoint
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.contract.result import Answer
@@ -21,14 +25,28 @@ def create_engine(name: str) -> Engine:
     if name == AUTO:
         name = default_reasoner()
     row = ENGINES.get(name)
-    module, _, attribute = (name if row is None else row.class_path).partition(":")
-    if not attribute:
+    class_path = name if row is None else row.class_path
+    if class_path is None or ":" not in class_path:
         return MissingEngine(name)
     try:
-        engine: Engine = getattr(import_module(module), attribute)()
+        engine: Engine = _class_at(class_path)()
     except PackageNotFoundError as missing:
         return MissingEngine(name, missing.name, None if row is None else row.install_hint)
     return engine
+
+
+def create_endpoint_engine(surface: Surface, endpoint: Endpoint, api_key: Callable[[], str | None]) -> Engine:
+    """Create the engine that asks a user's server, by the server's interface; `api_key` returns its key, or None."""
+    row = ENGINES[ENDPOINT_ENGINE[surface, endpoint.api]]
+    assert row.endpoint_class_path is not None, "ENDPOINT_ENGINE has only engines that can be asked at an endpoint"
+    engine: Engine = _class_at(row.endpoint_class_path)(endpoint, api_key)
+    return engine
+
+
+def _class_at(path: str) -> Any:
+    """Return the class `package.module:Class`, and import its module."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def default_reasoner() -> str:

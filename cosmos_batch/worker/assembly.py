@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cosmos_batch.catalogue.pipelines import Surface
 from cosmos_batch.contract.environment import WorkerEnvironment
-from cosmos_batch.engines.factory import create_engine
+from cosmos_batch.engines.factory import create_endpoint_engine, create_engine
 from cosmos_batch.engines.protocol import Engine, GuardrailEngine, LossyEngine
 from cosmos_batch.state import ItemJobs, Revisions, Runs, StagedDocuments, Table, Workers
 from cosmos_batch.store import CompileCaches, ModelStore
@@ -25,12 +26,7 @@ from cosmos_batch.worker.runner import Runner
 from cosmos_batch.worker.task_tokens import TaskTokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cosmos_batch.contract.endpoint import Endpoint
-    from cosmos_batch.engines.generator.nim.endpoint import NimEndpointEngine
     from cosmos_batch.engines.generator.upsampling import Upsampler
-    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
 
 
 def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHolder, engine: Engine) -> WorkerLoop:
@@ -69,31 +65,17 @@ def assemble(environment: WorkerEnvironment, clients: Clients, leases: LeaseHold
 
 def engine_for(environment: WorkerEnvironment, clients: Clients) -> Engine:
     """Return the engine that the environment names, not loaded yet, with the settings that it must have before."""
-    if environment.endpoint is None:
+    serving, endpoint = environment.serving, environment.endpoint
+    if endpoint is None:
         engine = create_engine(environment.engine)
-        if environment.serving is not None and isinstance(engine, GuardrailEngine):
-            engine.guardrails = environment.serving.guardrails
-        if isinstance(engine, LossyEngine):
-            engine.lossy = environment.lossy if environment.serving is None else environment.serving.lossy
-        return engine
-    key = EndpointKey(environment.endpoint.api_key_secret_arn, clients).read
-    if environment.serving is None:
-        from cosmos_batch.engines.reasoner.endpoint import EndpointEngine
-
-        return EndpointEngine(environment.endpoint, key)
-    generator = _remote_generator(environment.endpoint, key)
-    generator.guardrails = environment.serving.guardrails
-    return generator
-
-
-def _remote_generator(endpoint: Endpoint, key: Callable[[], str | None]) -> OmniEndpointEngine | NimEndpointEngine:
-    if endpoint.api == "nim":
-        from cosmos_batch.engines.generator.nim.endpoint import NimEndpointEngine
-
-        return NimEndpointEngine(endpoint, key)
-    from cosmos_batch.engines.generator.vllm_omni.endpoint import OmniEndpointEngine
-
-    return OmniEndpointEngine(endpoint, key)
+    else:
+        surface: Surface = "reasoner" if serving is None else "generator"
+        engine = create_endpoint_engine(surface, endpoint, EndpointKey(endpoint.api_key_secret_arn, clients).read)
+    if serving is not None and isinstance(engine, GuardrailEngine):
+        engine.guardrails = serving.guardrails
+    if isinstance(engine, LossyEngine):
+        engine.lossy = environment.lossy if serving is None else serving.lossy
+    return engine
 
 
 def _upsampler(environment: WorkerEnvironment, clients: Clients) -> Upsampler | None:

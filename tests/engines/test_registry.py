@@ -17,10 +17,13 @@ ROWS = pytest.mark.parametrize("row", ENGINES.values(), ids=lambda row: row.name
 
 
 @ROWS
-def test_a_row_names_a_class_with_the_interface_of_an_engine(row: RegisteredEngine) -> None:
-    module, _, name = row.class_path.partition(":")
-    engine = getattr(import_module(module), name)
-    assert all(callable(getattr(engine, method)) for method in ("load", "run", "close"))
+def test_a_row_names_classes_with_the_interface_of_an_engine(row: RegisteredEngine) -> None:
+    paths = [path for path in (row.class_path, row.endpoint_class_path) if path is not None]
+    assert paths
+    for path in paths:
+        module, _, name = path.partition(":")
+        engine = getattr(import_module(module), name)
+        assert all(callable(getattr(engine, method)) for method in ("load", "run", "close"))
 
 
 @ROWS
@@ -37,7 +40,9 @@ def test_generators_have_abilities_and_reasoners_have_none(row: RegisteredEngine
 def test_an_endpoint_is_taken_to_run_an_engine_of_its_surface() -> None:
     assert all(ENGINES[name].surface == surface for (surface, _), name in ENDPOINT_ENGINE.items())
     assert {surface for surface, _ in ENDPOINT_ENGINE} == {"reasoner", "generator"}
-    assert {row.name for row in ENGINES.values() if row.by_endpoint} <= set(ENDPOINT_ENGINE.values())
+    asked = {row.name for row in ENGINES.values() if row.endpoint_class_path is not None}
+    assert asked == set(ENDPOINT_ENGINE.values())
+    assert {row.name for row in ENGINES.values() if row.by_endpoint} <= asked
 
 
 def test_the_image_of_an_engine_that_has_no_row() -> None:
