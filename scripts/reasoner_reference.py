@@ -16,6 +16,7 @@ from cosmos_batch.catalogue.limits import (
     VIDEO_PIXEL_LIMIT,
 )
 from cosmos_batch.catalogue.pipelines import PIPELINES
+from cosmos_batch.catalogue.pixel_budget import MEDIA_SHARE
 from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, SCHEMA_LIMIT
 from cosmos_batch.contract.parameters import FILES_LIMIT, FPS_LIMIT, Parameters
@@ -24,7 +25,7 @@ from cosmos_batch.contract.tasks import TASKS, Task
 from cosmos_batch.engines.reasoner.media_input import TOKENS_PER_FRAME
 from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS
 from cosmos_batch.media.decoding import DECODE_SECONDS
-from cosmos_batch.media.pixel_budget import ASPECT_RATIO_LIMIT, MEDIA_SHARE
+from cosmos_batch.media.fitting import ASPECT_RATIO_LIMIT
 from cosmos_batch.media.timeline import DURATION_LIMIT, FRAME_LIMIT
 from cosmos_batch.planning.questions import ANSWERING, REASONING
 

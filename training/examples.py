@@ -9,10 +9,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget, fitted_size
 from cosmos_batch.demo.drawing import draw_frames
 from cosmos_batch.demo.random_scenes import draw_scene
 from cosmos_batch.demo.scenes import COLOURS, KINDS, Scene
-from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from training.questions import LabelledQuestion, ask, ask_of_the_unknown
 from training.sizes import draw_rate, draw_size
 from training.tokens import END, IMAGE_PIXELS, MAX_FRAMES, VIDEO_PIXELS, prefix, suffix
@@ -124,13 +124,13 @@ def draw_batch(random: np.random.Generator, mix: Mix, encoder: Tokenizer, clips:
     image = random.random() < mix.images
     if image:
         count = 1
-        fitted = fit(width, height, 1, PixelBudget(IMAGE_PIXELS, IMAGE_PIXELS, CELL))
+        fitted = fitted_size(width, height, 1, PixelBudget(IMAGE_PIXELS, IMAGE_PIXELS, CELL))
         fps, rate = FPS, 1
     else:
         fps = float(random.choice([FPS, 2.0, 8.0], p=[0.84, 0.08, 0.08]))
         rate = draw_rate(random)
         count = len(sample_times(float(random.uniform(2.0, mix.longest)), rate, fps).times)
-        fitted = fit(width, height, count, PixelBudget(VIDEO_PIXELS, VIDEO_PIXELS, CELL))
+        fitted = fitted_size(width, height, count, PixelBudget(VIDEO_PIXELS, VIDEO_PIXELS, CELL))
     columns, rows = fitted[0] // CELL, fitted[1] // CELL
     pairs = max(1, count // 2)
     number = clips or int(min(_MOST_CLIPS, max(4, mix.patches // (pairs * rows * columns * 4))))

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from benchmarks.reasoner.large_clips import PRESETS, make_large_clips
-from cosmos_batch.media import PixelBudget, VideoInfo, decoding, frame_sampling, probe, sample_frames
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
+from cosmos_batch.media import VideoInfo, decoding, frame_sampling, probe, sample_frames
 from cosmos_batch.media.signatures import Format
 
 RUNS = 5

@@ -20,7 +20,6 @@ from cosmos_batch.media.frame_cropping import (
 from cosmos_batch.media.frame_sampling import Clip, sample_frames
 from cosmos_batch.media.images import read_image
 from cosmos_batch.media.output_checks import WantedVideo, check_actions, check_image, check_video
-from cosmos_batch.media.pixel_budget import PixelBudget
 from cosmos_batch.media.previews import write_contact_sheet, write_gif
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe, probe_control, upright_size
 from cosmos_batch.media.rewriting import rewrite_video
@@ -31,7 +30,6 @@ from cosmos_batch.media.writing import exact_rate, write_image, write_video
 __all__ = [
     "Clip",
     "ImageInfo",
-    "PixelBudget",
     "Sound",
     "VideoInfo",
     "WantedVideo",

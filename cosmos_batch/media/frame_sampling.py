@@ -16,13 +16,14 @@ from av.container import InputContainer
 from av.video.reformatter import ColorRange
 from av.video.stream import VideoStream
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoded_parts import DecodedParts
 from cosmos_batch.media.decoding import Packet, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.fitting import fit
 from cosmos_batch.media.frame_scaling import FrameScaler
 from cosmos_batch.media.gpu_decoding import gpu_decoder, suits_gpu
-from cosmos_batch.media.pixel_budget import PixelBudget, fit
 from cosmos_batch.media.probing import VideoInfo
 from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 

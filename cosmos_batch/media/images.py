@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.pixel_budget import PixelBudget, fit
+from cosmos_batch.media.fitting import fit
 from cosmos_batch.media.signatures import HEIC, Source, identify_file
 
 # Pillow's own limit is off: `probing` checks lower ones before any pixel is decoded.

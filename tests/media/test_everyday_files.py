@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cosmos_batch.catalogue.formats import EXTENSIONS, extension
-from cosmos_batch.media import ImageInfo, PixelBudget, VideoInfo, probe, read_image, sample_frames
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
+from cosmos_batch.media import ImageInfo, VideoInfo, probe, read_image, sample_frames
 from tests.support import everyday_files
 from tests.support.everyday_files import IMAGES, VIDEOS, Maker
 

@@ -11,10 +11,10 @@ import av
 import numpy as np
 import pytest
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import (
     Clip,
-    PixelBudget,
     VideoInfo,
     decoding,
     frame_sampling,

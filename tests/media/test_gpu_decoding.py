@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from av.codec.hwaccel import HWAccel
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import (
     Clip,
-    PixelBudget,
     VideoInfo,
     decoding,
     frame_sampling,

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.media import PixelBudget, read_image
+from cosmos_batch.media import read_image
 from tests.support import media_files
 
 BUDGET = PixelBudget(256 * 256, 256 * 256, 32)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosmos_batch.catalogue.formats import IMAGE_EXTENSIONS, VIDEO_EXTENSIONS
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media import (
     ImageInfo,
-    PixelBudget,
     VideoInfo,
     decoding,
     images,

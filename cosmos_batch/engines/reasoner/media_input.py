@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, FRAMES_PER_TOKEN, MAX_FRAMES, MIN_FRAMES
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.media import Clip, ImageInfo, PixelBudget, VideoInfo, label_failures, probe, read_image, sample_frames
+from cosmos_batch.media import Clip, ImageInfo, VideoInfo, label_failures, probe, read_image, sample_frames
 from cosmos_batch.planning.questions import refuse_cut_of_image
 
 # The value is that of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's tool uses.

@@ -1,15 +1,12 @@
 """Compute how large each frame may be so that the whole clip fits into the context of a reasoner.
 
-It computes what Qwen3-VL's processor does (`smart_resize` in transformers), so frames that are scaled here during
-decoding are not scaled again there.
+It computes what Qwen3-VL's processor does (`smart_resize` in transformers), so frames that are scaled to these sizes
+during decoding are not scaled again there. An estimate of a run has the same sizes without decoding.
 """
 
 import math
 from dataclasses import dataclass
 
-from cosmos_batch.media.errors import unusable_file
-
-ASPECT_RATIO_LIMIT = 200  # Qwen3-VL refuses frames with a longer side than this many times the shorter
 # NVIDIA leaves a tenth of the context for the text around the media (cosmos-reason2, script/inference.py:
 # `int((max_model_len - max_tokens) * PIXELS_PER_TOKEN * 0.9)`).
 MEDIA_SHARE = 0.9
@@ -42,21 +39,11 @@ class PixelBudget:
         return PixelBudget(total, min(self.per_frame, total), self.multiple)
 
 
-def fit(width: int, height: int, frames: int, budget: PixelBudget) -> tuple[int, int]:
+def fitted_size(width: int, height: int, frames: int, budget: PixelBudget) -> tuple[int, int]:
     """Return the width and height in pixels at which `frames` frames of this aspect ratio stay within `budget`.
 
     Both are rounded to the budget's multiple. Frames are never enlarged, except by that rounding.
-
-    Raises
-    ------
-    Failure
-        InvalidInput where the aspect ratio is over the limit.
     """
-    if max(width, height) > ASPECT_RATIO_LIMIT * min(width, height):
-        raise unusable_file(
-            f"The picture is {width} x {height}: one side is more than {ASPECT_RATIO_LIMIT} times the other.",
-            "Crop it or cut it into parts that are less narrow.",
-        )
     limit = max(1, min(budget.per_frame, budget.total // frames))
     fitted_width, fitted_height = (_multiple(round(side / budget.multiple), budget) for side in (width, height))
     if fitted_width * fitted_height <= limit:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.media.pixel_budget import PixelBudget, fit
+from cosmos_batch.media.fitting import fit
 
 SIDES = st.integers(16, 8000)
 FRAMES = st.integers(1, 768)
