@@ -17,17 +17,15 @@ from cosmos_batch.catalogue.limits import (
 )
 from cosmos_batch.catalogue.pipelines import PIPELINES
 from cosmos_batch.catalogue.pixel_budget import MEDIA_SHARE
-from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES
+from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES, TOKENS_PER_FRAME
 from cosmos_batch.contract.json_schema import COUNT_LIMIT, DEPTH_LIMIT, SCHEMA_LIMIT
 from cosmos_batch.contract.parameters import FILES_LIMIT, FPS_LIMIT, Parameters
 from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.tasks import TASKS, Task
-from cosmos_batch.engines.reasoner.media_input import TOKENS_PER_FRAME
-from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS
 from cosmos_batch.media.decoding import DECODE_SECONDS
 from cosmos_batch.media.fitting import ASPECT_RATIO_LIMIT
 from cosmos_batch.media.timeline import DURATION_LIMIT, FRAME_LIMIT
-from cosmos_batch.planning.questions import ANSWERING, REASONING
+from cosmos_batch.planning.questions import ANSWERING, DEFAULT_MAX_TOKENS, REASONING
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reasoner.md"
 

@@ -95,8 +95,8 @@ class Pipeline:
 
 
 # The context of every reasoner. NVIDIA's models accept 262,144 tokens, but media are scaled to fill the context: one
-# long video would occupy the whole KV cache of a GPU. Ten seconds of 1280 x 720 at 4 frames a second are 18,000 tokens
-# and fit unscaled.
+# long video would occupy the whole KV cache of a GPU. The most pixels of a video (seen_media.py) are 12,288 tokens and
+# fit beside the longest usual answer, 4,096.
 REASONER_CONTEXT = 32_768
 
 

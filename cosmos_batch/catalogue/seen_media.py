@@ -12,6 +12,9 @@ MIN_FRAMES, MAX_FRAMES = 4, 768
 # A token covers a square of this side, in one image or in this many frames of a video.
 TOKEN_SIDE = 32
 FRAMES_PER_TOKEN = 2
+# The most tokens of one frame of a video, larger ones of which are scaled down. The value is that of Qwen's reference
+# implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's tool uses.
+TOKENS_PER_FRAME = 768
 # The pixels to which Qwen3-VL's processors scale an image, and all frames of a video together
 # (`preprocessor_config.json` and `video_preprocessor_config.json` of the models).
 LEAST_IMAGE_PIXELS, MOST_IMAGE_PIXELS, MOST_VIDEO_PIXELS = 256**2, 4096**2, 24 * 1024**2

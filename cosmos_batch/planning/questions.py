@@ -17,6 +17,8 @@ from cosmos_batch.contract.request import Request
 from cosmos_batch.contract.tasks import REASONING_FORMAT, TASKS, THINK
 
 SCHEMA_FORMAT = "\n\nAnswer with JSON alone, which must fit this JSON Schema:\n"
+DEFAULT_MAX_TOKENS = 4096
+"""The longest answer, in tokens, where neither the request nor the checkpoint's generation_config sets one."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 from PIL import Image
 from tokenizers import Tokenizer
 
-from cosmos_batch.catalogue.seen_media import MOST_IMAGE_PIXELS, MOST_VIDEO_PIXELS, TOKEN_SIDE
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.engines.reasoner.media_input import (
@@ -22,13 +21,13 @@ from cosmos_batch.engines.reasoner.media_input import (
     probe_inputs,
 )
 from cosmos_batch.engines.reasoner.prompting import (
-    DEFAULT_MAX_TOKENS,
     cut_note,
     sampling_for,
     too_long,
     without_markup,
 )
 from cosmos_batch.media import clip_files
+from cosmos_batch.planning.questions import DEFAULT_MAX_TOKENS
 
 # Tokens that a chat template puts around system prompt, question and answer.
 _TEMPLATE_TOKENS = 64
@@ -36,7 +35,7 @@ _TEMPLATE_TOKENS = 64
 # English four.
 _BYTES_PER_TOKEN = 2
 # The limits and special tokens of Qwen3-VL.
-_QWEN_LIMITS = MediaLimits(TOKEN_SIDE, MOST_IMAGE_PIXELS, MOST_VIDEO_PIXELS)
+_QWEN_LIMITS = MediaLimits()
 _QWEN_MARKUP = [
     f"<|{name}|>"
     for name in ("im_start", "im_end", "endoftext", "vision_start", "vision_end", "image_pad", "video_pad")

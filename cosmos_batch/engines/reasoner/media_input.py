@@ -9,19 +9,13 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
-from cosmos_batch.catalogue.pixel_budget import PixelBudget
-from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, FRAMES_PER_TOKEN, MAX_FRAMES, MIN_FRAMES
+from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, MAX_FRAMES, MIN_FRAMES
 from cosmos_batch.contract.counting import counted
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
 from cosmos_batch.media import Clip, ImageInfo, VideoInfo, label_failures, probe, read_image, sample_frames
 from cosmos_batch.planning.questions import refuse_cut_of_image
-
-# The value is that of Qwen's reference implementation (qwen-vl-utils, VIDEO_MAX_TOKEN_NUM), which NVIDIA's tool uses.
-TOKENS_PER_FRAME = 768
-# The most tokens that a pair of frames costs beside its pixels: `<12.3 seconds>` and two markers, rounded up. Fewer are
-# usual, with which planning/runs/question_work.py estimates.
-_TOKENS_PER_TIMESTAMP = 16
+from cosmos_batch.planning.size_limits import TOKENS_PER_TIMESTAMP, SizeLimits
 
 DecodedMedia = Image.Image | Clip
 """The pixels that the model gets of one file: a scaled image, or sampled frames."""
@@ -31,27 +25,8 @@ FileInfo = ImageInfo | VideoInfo
 
 
 @dataclass(frozen=True)
-class MediaLimits:
-    """The sizes of images and videos that a checkpoint's processors accept.
-
-    Attributes
-    ----------
-    multiple
-        Both sides of a frame are multiples of this many pixels: patch size times merge size.
-    image_pixels, video_pixels
-        The most pixels of one image, and of all frames of a clip together.
-    frames_per_token
-        Frames that one token covers, in a square of `multiple` pixels.
-    min_frames, max_frames
-        The fewest and most frames of a clip.
-    """
-
-    multiple: int
-    image_pixels: int
-    video_pixels: int
-    frames_per_token: int = FRAMES_PER_TOKEN
-    min_frames: int = MIN_FRAMES
-    max_frames: int = MAX_FRAMES
+class MediaLimits(SizeLimits):
+    """The sizes of images and videos that a checkpoint's processors accept."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
@@ -80,15 +55,6 @@ class MediaLimits:
             max_frames=video.max_frames,
         )
 
-    def image_budget(self, tokens: int) -> PixelBudget:
-        """Return the pixels that an image may have if `tokens` are left for it."""
-        return PixelBudget(self.image_pixels, self.image_pixels, self.multiple).within(tokens, self.multiple**2)
-
-    def video_budget(self, tokens: int) -> PixelBudget:
-        """Return the pixels that a clip may have if `tokens` are left for it beside its timestamps."""
-        budget = PixelBudget(self.video_pixels, TOKENS_PER_FRAME * self.multiple**2, self.multiple)
-        return budget.within(tokens, self.multiple**2 * self.frames_per_token)
-
     def unlimited_pixels(self, job: Job, info: FileInfo) -> int:
         """Estimate the pixels that the model would see of a file without a limit on tokens."""
         frames = 1
@@ -100,10 +66,10 @@ class MediaLimits:
     def tokens(self, media: DecodedMedia) -> int:
         """Return an upper bound of the prompt tokens for an image or clip, with markers and timestamps."""
         if isinstance(media, Image.Image):
-            return media.width * media.height // self.multiple**2 + _TOKENS_PER_TIMESTAMP
+            return media.width * media.height // self.multiple**2 + TOKENS_PER_TIMESTAMP
         count, height, width, _ = media.frames.shape
         groups = -(-count // self.frames_per_token)
-        return int(groups * (height * width // self.multiple**2 + _TOKENS_PER_TIMESTAMP))
+        return int(groups * (height * width // self.multiple**2 + TOKENS_PER_TIMESTAMP))
 
 
 def media_notes(job: Job, media: list[DecodedMedia]) -> list[str]:
@@ -173,13 +139,12 @@ def _decode(
 ) -> DecodedMedia:
     if isinstance(info, ImageInfo):
         return read_image(path, limits.image_budget(tokens))
-    # Where tokens are few, timestamps take at most half of them.
-    pairs = min(limits.max_frames // 2, max(1, tokens // (2 * _TOKENS_PER_TIMESTAMP)))
+    pairs = limits.most_pairs(tokens)
     clip = sample_frames(
         path,
         info,
         job.parameters.fps or DEFAULT_FPS,
-        limits.video_budget(tokens - pairs * _TOKENS_PER_TIMESTAMP),
+        limits.video_budget(tokens - pairs * TOKENS_PER_TIMESTAMP),
         start=job.parameters.start,
         end=job.parameters.end,
         min_frames=limits.min_frames,

@@ -4,9 +4,6 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.planning.questions import Sampling, with_sampling
 
-DEFAULT_MAX_TOKENS = 4096
-"""The longest answer, in tokens, where neither the request nor the checkpoint's generation_config sets one."""
-
 
 def sampling_for(job: Job) -> Sampling:
     """Return a job's sampling parameters, with NVIDIA's defaults for those that it does not set.

@@ -4,16 +4,11 @@ from dataclasses import dataclass
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
-from cosmos_batch.catalogue.seen_media import (
-    DEFAULT_FPS,
-    FRAMES_PER_TOKEN,
-    LEAST_IMAGE_PIXELS,
-    MAX_FRAMES,
-    MOST_IMAGE_PIXELS,
-    MOST_VIDEO_PIXELS,
-    TOKEN_SIDE,
-)
+from cosmos_batch.catalogue.pixel_budget import PixelBudget, fitted_size
+from cosmos_batch.catalogue.seen_media import DEFAULT_FPS, LEAST_IMAGE_PIXELS
 from cosmos_batch.contract.parameters import Parameters
+from cosmos_batch.planning.questions import DEFAULT_MAX_TOKENS
+from cosmos_batch.planning.size_limits import TOKENS_PER_TIMESTAMP, SizeLimits
 
 # The clip by which `planning.pace` measures reasoners (docs/benchmarks.md): four seconds at 640 x 480, seen at 4 frames
 # a second. This is the number of tokens that its media take.
@@ -23,12 +18,14 @@ REFERENCE_TOKENS = 2472.0
 # media. Ours write longer answers.
 ANSWER_TOKENS = 300.0
 
-_PIXELS_PER_TOKEN = TOKEN_SIDE**2
+_LIMITS = SizeLimits()
+_PIXELS_PER_TOKEN = _LIMITS.multiple**2
 # Before each two frames stands their time, as in `<12.5 seconds>`, which Qwen's tokenizer splits into seven tokens.
 # There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers). This is the usual number, for an
-# estimate; an engine leaves more room, because its prompt must fit (engines/reasoner/media_input.py).
+# estimate; an engine leaves more room, because its prompt must fit (planning/size_limits.py).
 _TIMESTAMP_TOKENS = 9
-_MEDIA_TOKENS = 0.9 * REASONER_CONTEXT  # media are scaled to fit (media/pixel_budget.py)
+# What a usual question leaves of the context to its media. Its own text, which is short, is not counted.
+_MEDIA_TOKENS = REASONER_CONTEXT - DEFAULT_MAX_TOKENS
 
 
 @dataclass(frozen=True)
@@ -41,24 +38,32 @@ class ProbedMedia:
     seconds: float = 0.0
 
 
-def media_tokens(facts: ProbedMedia, parameters: Parameters) -> float:
-    """Return how many tokens a reasoner sees of a file, within the limits of its context.
+def media_tokens(facts: ProbedMedia, parameters: Parameters) -> int:
+    """Return how many tokens a reasoner sees of a file, at the sizes that its engine gives to the file's frames.
 
     >>> media_tokens(ProbedMedia("video", 640, 480, 4.0), Parameters())
-    2472.0
+    2472
     >>> media_tokens(ProbedMedia("video", 128, 96, 4.0), Parameters())  # their times count for small frames
-    168.0
+    168
+    >>> media_tokens(ProbedMedia("video", 1920, 1080, 4.0), Parameters())  # each frame has its most tokens
+    5832
     >>> media_tokens(ProbedMedia("video", 1920, 1080, 60.0), Parameters())  # 240 frames share the pixels of a video
-    13368.0
+    12000
     """
-    pixels = facts.width * facts.height
     if facts.medium == "image":
-        return min(max(pixels, LEAST_IMAGE_PIXELS), MOST_IMAGE_PIXELS) / _PIXELS_PER_TOKEN
+        image = _tokens_of_frame(facts, 1, _LIMITS.image_budget(_MEDIA_TOKENS))
+        return max(image, LEAST_IMAGE_PIXELS // _PIXELS_PER_TOKEN)
     start = parameters.start or 0.0
     seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
-    frames = min(max(seconds * (parameters.fps or DEFAULT_FPS), FRAMES_PER_TOKEN), MAX_FRAMES)
-    vision = min(frames * pixels, MOST_VIDEO_PIXELS) / FRAMES_PER_TOKEN / _PIXELS_PER_TOKEN
-    return min(vision + frames / FRAMES_PER_TOKEN * _TIMESTAMP_TOKENS, _MEDIA_TOKENS)
+    pairs = _LIMITS.most_pairs(_MEDIA_TOKENS)
+    frames = min(max(int(seconds * (parameters.fps or DEFAULT_FPS)), _LIMITS.min_frames), 2 * pairs)
+    budget = _LIMITS.video_budget(_MEDIA_TOKENS - pairs * TOKENS_PER_TIMESTAMP)
+    return -(-frames // _LIMITS.frames_per_token) * (_tokens_of_frame(facts, frames, budget) + _TIMESTAMP_TOKENS)
+
+
+def _tokens_of_frame(facts: ProbedMedia, frames: int, budget: PixelBudget) -> int:
+    width, height = fitted_size(facts.width, facts.height, frames, budget)
+    return width * height // _PIXELS_PER_TOKEN
 
 
 def work_of_question(tokens: float) -> float:

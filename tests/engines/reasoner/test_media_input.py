@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cosmos_batch.catalogue.pipelines import REASONER_CONTEXT
-from cosmos_batch.catalogue.seen_media import FRAMES_PER_TOKEN
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.contract.job import Job
 from cosmos_batch.engines.journal import Journal
-from cosmos_batch.engines.reasoner.chat_request import CheckpointInfo
 from cosmos_batch.engines.reasoner.media_input import (
-    _TOKENS_PER_TIMESTAMP,
     MediaLimits,
     decode_inputs,
     probe_inputs,
@@ -22,8 +18,7 @@ from cosmos_batch.engines.reasoner.media_input import (
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.engines.reasoner.transformers.engine import TransformersEngine
 from cosmos_batch.engines.reasoner.transformers.prompt import PreparedJob, prepare_inputs
-from cosmos_batch.media import Clip, VideoInfo
-from cosmos_batch.planning.runs.question_work import _TIMESTAMP_TOKENS, ProbedMedia, media_tokens
+from cosmos_batch.media import Clip
 from tests.engines.conftest import make_job
 from tests.support import media_files
 
@@ -120,21 +115,3 @@ def test_a_video_of_one_frame_is_shown_to_the_model(checkpoint: Checkpoint, tmp_
     text = checkpoint.processor.tokenizer.decode(job.inputs["input_ids"][0])
     assert media_in(text) == ["video"]
     assert job.frame_times == [0.0]
-
-
-def test_a_run_is_planned_with_the_tokens_that_the_model_sees(tmp_path: Path) -> None:
-    """Planning expects fewer tokens for a time or a mark than the engine leaves room for, and the same for pixels."""
-    limits = CheckpointInfo.without_folder(REASONER_CONTEXT).limits
-    picture = media_files.image(tmp_path / "picture.png", 320, 256)  # sides that the engine does not round
-    clip = media_files.video(tmp_path / "clip.mp4", width=320, height=256)
-    for path in (picture, clip):
-        job = job_of([path])
-        infos = probe_inputs(job, [path])
-        [media] = decode_inputs(limits, job, [path], infos, REASONER_CONTEXT, lambda: None, Journal())
-        if isinstance(media, Clip):
-            assert isinstance(infos[0], VideoInfo)
-            facts = ProbedMedia("video", infos[0].width, infos[0].height, infos[0].timeline.duration)
-            spared = len(media.frames) // FRAMES_PER_TOKEN * (_TOKENS_PER_TIMESTAMP - _TIMESTAMP_TOKENS)
-        else:
-            facts, spared = ProbedMedia("image", infos[0].width, infos[0].height), _TOKENS_PER_TIMESTAMP
-        assert media_tokens(facts, job.parameters) == limits.tokens(media) - spared

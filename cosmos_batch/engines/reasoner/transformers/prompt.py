@@ -16,10 +16,10 @@ from cosmos_batch.engines.reasoner.media_input import (
     media_notes,
     probe_inputs,
 )
-from cosmos_batch.engines.reasoner.prompting import DEFAULT_MAX_TOKENS, cut_note, sampling_for, too_long, without_markup
+from cosmos_batch.engines.reasoner.prompting import cut_note, sampling_for, too_long, without_markup
 from cosmos_batch.engines.reasoner.transformers.checkpoint import Checkpoint
 from cosmos_batch.media import Clip, ImageInfo
-from cosmos_batch.planning.questions import Sampling
+from cosmos_batch.planning.questions import DEFAULT_MAX_TOKENS, Sampling
 
 
 @dataclass
