@@ -101,8 +101,7 @@ def _work_of_question(sampled: Sampled, rules: RunRules) -> float:
     header, parameters = sampled.header, sampled.item.parameters or rules.request.parameters
     assert header is not None
     facts = ProbedMedia(header.medium, header.width, header.height, header.seconds)
-    files = 1 + len(parameters.more_inputs or [])
-    return work_of_question(files * media_tokens(facts, parameters))
+    return work_of_question(media_tokens(facts, parameters))
 
 
 def _facts_of_sample(sampled: Sequence[Sampled], input_counts: InputCounts) -> dict[str, object]:

@@ -24,8 +24,6 @@ _PIXELS_PER_TOKEN = _LIMITS.multiple**2
 # There is a mark on either side of the frames (`Qwen3VLProcessor` of Transformers). This is the usual number, for an
 # estimate; an engine leaves more room, because its prompt must fit (planning/size_limits.py).
 _TIMESTAMP_TOKENS = 9
-# What a usual question leaves of the context to its media. Its own text, which is short, is not counted.
-_MEDIA_TOKENS = REASONER_CONTEXT - DEFAULT_MAX_TOKENS
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,10 @@ class ProbedMedia:
 
 
 def media_tokens(facts: ProbedMedia, parameters: Parameters) -> int:
-    """Return how many tokens a reasoner sees of a file, at the sizes that its engine gives to the file's frames.
+    """Return how many tokens a reasoner sees of a question's files, all of which are taken to be like the probed one.
+
+    Their frames have the sizes that the engine gives them, for which the files share what the answer leaves of the
+    context. The question's text, which is short, is not counted.
 
     >>> media_tokens(ProbedMedia("video", 640, 480, 4.0), Parameters())
     2472
@@ -50,15 +51,31 @@ def media_tokens(facts: ProbedMedia, parameters: Parameters) -> int:
     >>> media_tokens(ProbedMedia("video", 1920, 1080, 60.0), Parameters())  # 240 frames share the pixels of a video
     12000
     """
+    files = 1 + len(parameters.more_inputs or [])
+    left = REASONER_CONTEXT - min(parameters.max_tokens or DEFAULT_MAX_TOKENS, REASONER_CONTEXT // 2)
+    around = _TIMESTAMP_TOKENS if facts.medium == "video" else 0
+    seen = 0
+    for without_share in range(files, 0, -1):  # what a file leaves of its share goes to the others
+        groups, tokens = _groups_seen(facts, parameters, left // without_share)
+        seen += groups * (tokens + around)
+        left -= groups * (tokens + TOKENS_PER_TIMESTAMP)
+    return seen
+
+
+def _groups_seen(facts: ProbedMedia, parameters: Parameters, share: int) -> tuple[int, int]:
+    """Return how many groups of frames are seen of a file that may have `share` tokens, and the tokens of a group.
+
+    An image is one group.
+    """
     if facts.medium == "image":
-        image = _tokens_of_frame(facts, 1, _LIMITS.image_budget(_MEDIA_TOKENS))
-        return max(image, LEAST_IMAGE_PIXELS // _PIXELS_PER_TOKEN)
+        image = _tokens_of_frame(facts, 1, _LIMITS.image_budget(share))
+        return 1, max(image, LEAST_IMAGE_PIXELS // _PIXELS_PER_TOKEN)
     start = parameters.start or 0.0
     seconds = max(0.0, min(facts.seconds, parameters.end or facts.seconds) - start)
-    pairs = _LIMITS.most_pairs(_MEDIA_TOKENS)
+    pairs = _LIMITS.most_pairs(share)
     frames = min(max(int(seconds * (parameters.fps or DEFAULT_FPS)), _LIMITS.min_frames), 2 * pairs)
-    budget = _LIMITS.video_budget(_MEDIA_TOKENS - pairs * TOKENS_PER_TIMESTAMP)
-    return -(-frames // _LIMITS.frames_per_token) * (_tokens_of_frame(facts, frames, budget) + _TIMESTAMP_TOKENS)
+    budget = _LIMITS.video_budget(share - pairs * TOKENS_PER_TIMESTAMP)
+    return -(-frames // _LIMITS.frames_per_token), _tokens_of_frame(facts, frames, budget)
 
 
 def _tokens_of_frame(facts: ProbedMedia, frames: int, budget: PixelBudget) -> int:

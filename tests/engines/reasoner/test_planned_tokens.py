@@ -103,6 +103,28 @@ def test_an_image_is_planned_with_the_tokens_that_the_engine_shows(width: int, h
     assert media_tokens(ProbedMedia("image", width, height), Parameters()) == pytest.approx(tokens_of(image), rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("files", "seconds", "max_tokens"),
+    [(4, 2.0, None), (2, 600.0, None), (5, 60.0, 100), (16, 600.0, None), (1, 600.0, 32_768)],
+)
+def test_clips_share_the_context_in_the_plan_as_in_the_engine(
+    files: int, seconds: float, max_tokens: int | None, undecoded: Callable[[ProbedMedia], None]
+) -> None:
+    facts = ProbedMedia("video", 1920, 1080, seconds)
+    undecoded(facts)
+    clips = seen([Path("clip.mp4")] * files, maxTokens=max_tokens)
+    parameters = Parameters(more_inputs=["clip.mp4"] * (files - 1), max_tokens=max_tokens)
+    assert media_tokens(facts, parameters) == pytest.approx(sum(map(tokens_of, clips)), rel=0.03)
+
+
+def test_images_share_the_context_in_the_plan_as_in_the_engine(tmp_path: Path) -> None:
+    path = media_files.image(tmp_path / "picture.png", 1920, 1200)
+    images = seen([path] * 16)
+    parameters = Parameters(more_inputs=[path.name] * 15)
+    planned = media_tokens(ProbedMedia("image", 1920, 1200), parameters)
+    assert planned == pytest.approx(sum(map(tokens_of, images)), rel=0.03)
+
+
 @pytest.mark.parametrize(("width", "height"), [(320, 256), (1920, 1080)])
 def test_a_decoded_file_has_the_planned_tokens(width: int, height: int, tmp_path: Path) -> None:
     path = media_files.video(tmp_path / "clip.mp4", width=width, height=height)
