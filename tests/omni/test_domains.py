@@ -9,7 +9,7 @@ from cosmos_batch.catalogue.generation import DOMAINS
 OMNI = GENERATOR_ABILITIES["vllm-omni"]
 
 
-@pytest.mark.parametrize("name", DOMAINS.keys() - OMNI.domain_ids.keys())
+@pytest.mark.parametrize("name", sorted(DOMAINS.keys() - OMNI.domain_ids.keys()))
 def test_vllm_omni_knows_the_domains_name(name: str) -> None:
     assert resolve_domain_id(domain_name=name, require_explicit=True) == EMBODIMENT_TO_DOMAIN_ID[name]
 
