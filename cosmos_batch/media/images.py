@@ -6,27 +6,45 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT
 from cosmos_batch.catalogue.pixel_budget import PixelBudget
+from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.fitting import fit
 from cosmos_batch.media.signatures import HEIC, Source, identify_file
 
-# Pillow's own limit is off: `probing` checks lower ones before any pixel is decoded.
+# Pillow's own limit is off: `open_image` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
 
 def open_image(source: Source) -> Image.Image:
     """Open an image: its header is read, its pixels are not.
 
-    Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged.
+    Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged, or has
+    more pixels than are decoded: a PNG of a few megabytes can have billions.
     """
     file_format = identify_file(source)
     if file_format == HEIC:
         register_heic()
     try:
-        return Image.open(source, formats=[file_format.opener])
+        image = Image.open(source, formats=[file_format.opener])
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise unusable_file(f"The image is damaged: its header cannot be read ({error}).") from error
+    try:
+        _refuse_large(*image.size)
+    except Failure:
+        image.close()
+        raise
+    return image
+
+
+def _refuse_large(width: int, height: int) -> None:
+    if width * height > IMAGE_PIXEL_LIMIT or max(width, height) > IMAGE_SIDE_LIMIT:
+        raise unusable_file(
+            f"The image is {width:,} x {height:,} pixels; allowed are {IMAGE_SIDE_LIMIT:,} a side and "
+            f"{IMAGE_PIXEL_LIMIT:,} in all.",
+            "Scale it down or cut it into tiles, and upload those.",
+        )
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import ExifTags, Image
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
-from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT, VIDEO_PIXEL_LIMIT
+from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoding import UNDECODED, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import label_failures, unusable_file
@@ -99,18 +99,8 @@ def _format_of(path: Path) -> Format:
 
 def _probe_image(path: Path) -> ImageInfo:
     with open_image(path) as image:
-        _check_image_size(*image.size)
         _check_still(image)
         return ImageInfo(*image.size)
-
-
-def _check_image_size(width: int, height: int) -> None:
-    if width * height > IMAGE_PIXEL_LIMIT or max(width, height) > IMAGE_SIDE_LIMIT:
-        raise unusable_file(
-            f"The image is {width:,} x {height:,} pixels; allowed are {IMAGE_SIDE_LIMIT:,} a side and "
-            f"{IMAGE_PIXEL_LIMIT:,} in all.",
-            "Scale it down or cut it into tiles, and upload those.",
-        )
 
 
 def _check_still(image: Image.Image) -> None:

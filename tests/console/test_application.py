@@ -215,6 +215,16 @@ def test_a_damaged_file_has_no_poster_and_says_why(open_console: Open, tmp_path:
         assert answer.status_code == 422 and "truncated or damaged" in answer.json()["message"]
 
 
+def test_an_image_of_too_many_pixels_is_never_decoded(open_console: Open, tmp_path: Path) -> None:
+    """A PNG of 900 million pixels can be a file of 3 MB, and takes 10 GB of memory."""
+    media_files.wide_png(tmp_path)
+    write_answer(tmp_path / "a.json", inputFile="wide.png")
+    client = open_console(tmp_path)
+    assert "20,000 x 10" in client.get("/api/views/folder/items/1").json()["media"][0]["problem"]
+    answer = client.get("/api/views/folder/items/1/media/0/poster")
+    assert answer.status_code == 422 and "20,000 x 10" in answer.json()["message"]
+
+
 def test_only_documents_of_an_opened_file(open_console: Open, tmp_path: Path, clip: Path) -> None:
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
     document = write_answer(tmp_path / "a.json", userPrompt="first")
