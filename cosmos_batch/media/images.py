@@ -78,7 +78,8 @@ def decode_upright(image: Image.Image) -> Image.Image:
     Raises Failure (InvalidInput) where it is truncated or damaged.
     """
     try:
-        return ImageOps.exif_transpose(_as_rgb(image))
+        ImageOps.exif_transpose(image, in_place=True)  # first: a picture that is converted may lose its EXIF data
+        return _as_rgb(image)
     except (OSError, ValueError, SyntaxError) as error:
         raise unusable_file(f"The image is truncated or damaged: {error}.") from error
 

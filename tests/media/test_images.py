@@ -8,7 +8,7 @@ from PIL import Image
 
 from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
-from cosmos_batch.media import read_image
+from cosmos_batch.media import read_image, upright_size
 from tests.support import media_files
 
 BUDGET = PixelBudget(256 * 256, 256 * 256, 32)
@@ -30,6 +30,24 @@ def test_a_phones_image_is_read_upright(tmp_path: Path) -> None:
     exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
     media_files.image(tmp_path / "a.jpg", 128, 64, exif=exif)
     assert read_image(tmp_path / "a.jpg", BUDGET).size == (64, 128)
+
+
+@pytest.mark.parametrize("name", ["transparent.png", "transparent.webp", "sixteen_bits.png"])
+def test_an_image_that_is_converted_is_read_upright(tmp_path: Path, name: str) -> None:
+    """Transparency and 16 bits take ways of their own to RGB, on which Pillow drops the EXIF data."""
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6  # the upper side of the scene is stored on the left
+    stored = np.full((64, 128), 0x4000, np.uint16)
+    stored[:, :64] = 0xC000
+    picture = Image.fromarray(stored)
+    if name != "sixteen_bits.png":
+        picture = Image.merge(
+            "RGBA", [Image.fromarray((stored >> 8).astype(np.uint8))] * 3 + [Image.new("L", (128, 64), 250)]
+        )
+    picture.save(tmp_path / name, exif=exif)
+    image = read_image(tmp_path / name, BUDGET)
+    assert image.size == (64, 128) == upright_size(tmp_path / name)
+    assert image.getpixel((32, 10))[0] > 180 and image.getpixel((32, 118))[0] < 80
 
 
 def test_a_phones_heic_is_read_upright(tmp_path: Path) -> None:
