@@ -6,12 +6,11 @@ from typing import Literal
 import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
-from PIL import ExifTags
 
 from cosmos_batch.console.pictures import shown_size
 from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.images import open_image
+from cosmos_batch.media.images import is_sideways, open_image
 from cosmos_batch.media.signatures import (
     ANIMATED_WEBP,
     AVI,
@@ -40,7 +39,6 @@ CONTENT_TYPES = {
     ANIMATED_WEBP: "image/webp",
     HEIC: "image/heic",
 }
-_SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
 _PLAYED = {ISO_MEDIA: ("h264", "av1", "vp9"), MATROSKA: ("vp8", "vp9", "av1")}
 _SHOWN = (JPEG, PNG, WEBP)
 _PIXELS = ("yuv420p", "yuvj420p")
@@ -84,7 +82,7 @@ def read_facts(media: Source) -> MediaFacts:
     if file_format.medium == "image":
         with open_image(media) as image:
             width, height = image.size
-            sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+            sideways = is_sideways(image)
         obstacle = None if file_format in _SHOWN else f"browsers do not show {file_format.label}"
         upright = (height, width) if sideways else (width, height)
         return MediaFacts("image", *upright, content_type, obstacle=obstacle)

@@ -1,10 +1,11 @@
 """Opens still images without decoding them, and reads them at a size that fits the model."""
 
+import struct
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps
 
 from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT
 from cosmos_batch.catalogue.pixel_budget import PixelBudget
@@ -15,6 +16,10 @@ from cosmos_batch.media.signatures import HEIC, Source, identify_file
 
 # Pillow's own limit is off: `open_image` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
+_SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
+# What Pillow and its plugins raise for damaged files: EOFError and RuntimeError for HEIC, and for EXIF data SyntaxError
+# and struct.error.
+_DAMAGE = (OSError, ValueError, SyntaxError, EOFError, RuntimeError, struct.error)
 
 
 def open_image(source: Source) -> Image.Image:
@@ -28,7 +33,7 @@ def open_image(source: Source) -> Image.Image:
         register_heic()
     try:
         image = Image.open(source, formats=[file_format.opener])
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+    except _DAMAGE as error:
         raise unusable_file(f"The image is damaged: its header cannot be read ({error}).") from error
     try:
         _refuse_large(*image.size)
@@ -59,6 +64,17 @@ def register_heic() -> None:
     register_heif_opener()
 
 
+def is_sideways(image: Image.Image) -> bool:
+    """Return whether an opened image is displayed with its width and height swapped.
+
+    Raises Failure (InvalidInput) where it is truncated or damaged.
+    """
+    try:
+        return image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+    except _DAMAGE as error:
+        raise unusable_file(f"The image is truncated or damaged: {error}.") from error
+
+
 def read_image(path: Path, budget: PixelBudget) -> Image.Image:
     """Decode a probed image as RGB, upright, scaled down to `budget`.
 
@@ -80,7 +96,7 @@ def decode_upright(image: Image.Image) -> Image.Image:
     try:
         ImageOps.exif_transpose(image, in_place=True)  # first: a picture that is converted may lose its EXIF data
         return _as_rgb(image)
-    except (OSError, ValueError, SyntaxError) as error:
+    except _DAMAGE as error:
         raise unusable_file(f"The image is truncated or damaged: {error}.") from error
 
 

@@ -3,21 +3,20 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import ExifTags, Image
+from PIL import Image
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoding import UNDECODED, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import label_failures, unusable_file
-from cosmos_batch.media.images import open_image
+from cosmos_batch.media.images import is_sideways, open_image
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
 
 # The format in which several pictures are an animation that is not read as a video. Further pictures in a JPEG or HEIC
 # are previews and depth maps.
 _ANIMATED = ("PNG",)
-_SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
 _HALF_TURN = 180  # degrees
 
 
@@ -73,7 +72,7 @@ def upright_size(path: Path) -> tuple[int, int]:
     if identify_file(path).medium == "image":
         with open_image(path) as image:
             width, height = image.size
-            sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+            sideways = is_sideways(image)
     else:
         with open_video(path) as (container, stream):
             frame = next(decode(container, stream, with_time_limit()), None)

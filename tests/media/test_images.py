@@ -78,3 +78,24 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
 def test_a_cut_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="truncated"):
         read_image(media_files.cut_jpg(tmp_path), BUDGET)
+
+
+def _heic_with_a_wrong_length(path: Path) -> Path:
+    content = media_files.heic(path).read_bytes()
+    start = content.index(b"mdat") + len(b"mdat")
+    path.write_bytes(content[:start] + b"\xff" + content[start + 1 :])
+    return path
+
+
+def test_damage_within_a_heic_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="truncated or damaged"):
+        read_image(_heic_with_a_wrong_length(tmp_path / "a.heic"), BUDGET)
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0no EXIF", b"Exif\0\0MM\0*\0\0"])
+@pytest.mark.parametrize("name", ["a.png", "a.webp"])
+def test_damaged_exif_data_are_refused(tmp_path: Path, name: str, exif: bytes) -> None:
+    media_files.image(tmp_path / name, exif=exif)
+    for read in (upright_size, lambda path: read_image(path, BUDGET)):
+        with pytest.raises(Failure, match="truncated or damaged"):
+            read(tmp_path / name)
