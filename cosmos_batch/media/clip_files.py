@@ -17,6 +17,8 @@ import numpy as np
 from cosmos_batch.media.frame_sampling import Clip
 
 SUFFIX = ".clip"
+# Of a clip's frame rate. Two frames may be a day apart, which is the longest video: that is a frame in 86,400 seconds.
+_LARGEST_DENOMINATOR = 100_000
 _LENGTH = struct.Struct("<Q")
 # At CRF 12 H.264 is visually lossless: details that it dropped would be missing from the model's input.
 _ENCODING = {"crf": "12", "preset": "veryfast", "threads": "1"}
@@ -52,7 +54,7 @@ def as_mp4(clip: Clip) -> bytes:
     """
     frames = clip.frames if len(clip.frames) > 1 else np.repeat(clip.frames, 2, axis=0)
     seconds = (clip.indices[-1] - clip.indices[0]) / clip.fps
-    rate = Fraction((len(frames) - 1) / seconds if seconds > 0 else clip.fps).limit_denominator(1000)
+    rate = Fraction((len(frames) - 1) / seconds if seconds > 0 else clip.fps).limit_denominator(_LARGEST_DENOMINATOR)
     file = BytesIO()
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=rate, options=_ENCODING)

@@ -1,14 +1,16 @@
-"""Files of raw frames, which vLLM's server reads."""
+"""Files of raw frames, which vLLM's server reads, and the MP4 of a clip for other servers."""
 
+import io
 import struct
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
 from cosmos_batch.media import Clip
-from cosmos_batch.media.clip_files import read_clip, write_clip
+from cosmos_batch.media.clip_files import as_mp4, read_clip, write_clip
 
 CLIP = Clip(
     frames=np.random.default_rng(0).integers(0, 256, (4, 32, 64, 3), np.uint8),
@@ -47,3 +49,12 @@ def test_a_file_that_was_cut_is_no_clip(tmp_path: Path, cut: int) -> None:
     write_clip(CLIP, tmp_path / "a.clip")
     with pytest.raises((ValueError, struct.error)):
         read_clip((tmp_path / "a.clip").read_bytes()[:cut])
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(4, 1), (4, 4_000), (2, 5_000), (2, 86_400)])
+def test_an_mp4_has_the_times_of_its_frames_however_far_they_are_apart(count: int, seconds: int) -> None:
+    indices = [round(index * seconds * 24 / (count - 1)) for index in range(count)]
+    clip = replace(CLIP, frames=CLIP.frames[:count], indices=indices)
+    with av.open(io.BytesIO(as_mp4(clip))) as container:
+        times = [frame.time for frame in container.decode(video=0)]
+    np.testing.assert_allclose(times, [index / 24 for index in indices], rtol=1e-3)
