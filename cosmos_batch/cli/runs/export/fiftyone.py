@@ -77,6 +77,7 @@ class _Answer(NamedTuple):
 
 def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
     """Download the media of all answers, and write the answers as samples. A generation's media is what it made."""
+    path.mkdir(parents=True)
     datasets: dict[Medium, _Dataset] = {}
     left_out, example = 0, ""
     with ExitStack() as open_datasets:

@@ -126,3 +126,9 @@ def test_a_sample_of_a_generation_shows_what_was_made(deployment: Deployment, ex
     path, _ = export("fiftyone", [answered("a", None, input=None, prompt="A car.", outputs=outputs)])
     (sample,) = json.loads((path / "images/samples.json").read_text(encoding="utf-8"))["samples"]
     assert sample["prompt"] == "A car." and (path / "images" / sample["filepath"]).is_file()
+
+
+@pytest.mark.parametrize("name", ["fiftyone", "sheets"])
+def test_a_folder_of_a_run_without_any_answer_is_empty(export: Export, name: str) -> None:
+    path, _ = export(name, [failed("a"), failed("b")])
+    assert path.is_dir() and not list(path.iterdir())
