@@ -87,12 +87,15 @@ def write(run: StoredRun, lines: Iterator[ResultLine], path: Path) -> list[str]:
                 open_datasets.callback(datasets[answer.medium].close)
             if media is None or not _is_added(datasets[answer.medium], answer.line, media):
                 left_out, example = left_out + 1, example or answer.uri
-    gone = f"{counted(left_out, 'answer')} left out whose file is gone or damaged, such as {example}."
+    gone = (
+        f"{counted(left_out, 'answer')} left out whose file is gone, damaged or an image named as a video, such as "
+        f"{example}."
+    )
     return [*_how_to_load(datasets), *([gone] if left_out else [])]
 
 
 def _is_added(dataset: _Dataset, line: ResultLine, media: Path) -> bool:
-    """Add a line to a dataset. Returns False where its media cannot be read any more."""
+    """Add a line to a dataset. Returns False where its media cannot be read as what they are named."""
     try:
         dataset.add(line, media)
     except Failure:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.media import VideoInfo, probe
+from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.viewing.marks import Box, Marks, Point
 
 Label = dict[str, Any]
@@ -72,9 +73,13 @@ def _keypoint(point: Point) -> Label:
 
 
 def _frame_times(media: Path) -> np.ndarray:
-    """Return the seconds of all frames of a video. Raises Failure where it cannot be read."""
+    """Return the seconds of all frames of a video. Raises Failure where it cannot be read, or its content is an image.
+
+    Workers read an image that is named as a video too, but FiftyOne goes by the name.
+    """
     video = probe(media)
-    assert isinstance(video, VideoInfo), "a file's name and content agree since it was answered"
+    if not isinstance(video, VideoInfo):
+        raise unusable_file(f"{media.name} is an image, and has no frames.")
     return video.timeline.times
 
 

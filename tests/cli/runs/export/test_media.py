@@ -120,6 +120,15 @@ def test_a_dataset_for_fiftyone_has_the_media_and_the_labels(
     assert [note[:9] for note in notes] == ["1 image: ", "1 video: ", "1 answer "]
 
 
+def test_an_image_named_as_a_video_is_left_out(deployment: Deployment, export: Export, tmp_path: Path) -> None:
+    upload(deployment, picture(tmp_path / "a.png"), "a.mp4")
+    upload(deployment, video(tmp_path / "b.mp4"), "b.mp4")
+    path, notes = export("fiftyone", [boxes("a.mp4", CAR), boxes("b.mp4", CAR)])
+    (sample,) = json.loads((path / "videos/samples.json").read_text(encoding="utf-8"))["samples"]
+    assert sample["item"] == "b.mp4"
+    assert "1 answer left out" in notes[-1] and "s3://assets/a.mp4" in notes[-1]
+
+
 def test_a_sample_of_a_generation_shows_what_was_made(deployment: Deployment, export: Export, tmp_path: Path) -> None:
     upload(deployment, picture(tmp_path / "made.png"), "made.png")
     outputs = [Output(uri=f"s3://assets/{name}", size=1, content_type="x/y") for name in ("made.json", "made.png")]
