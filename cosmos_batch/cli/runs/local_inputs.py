@@ -31,6 +31,7 @@ from cosmos_batch.contract.s3 import UPLOAD_FOLDER, S3Location
 from cosmos_batch.planning.runs.selection import Selection
 
 UNREADABLE, NOT_UTF8 = "files that cannot be read", "files whose names are not UTF-8"
+UNREADABLE_FOLDER = "folders that cannot be read"
 CONTROL_CHARACTER = "files whose names or folders have a line break or another control character"
 
 # The key of an object's metadata that has the time of the last change of the file that it was uploaded from.
@@ -51,20 +52,33 @@ class LocalFile(NamedTuple):
 def walk(folder: Path, input_counts: InputCounts, above: str = "") -> Iterator[LocalFile]:
     """Yield the files below a folder in the order in which S3 lists their names. Links to folders are not followed.
 
-    A folder of any number of files takes constant memory.
+    Folders and files that this person may not read are counted. A folder of any number of files takes constant memory.
     """
-    for line in sorted_lines(_entries(folder)):
+    for line in sorted_lines(_entries(folder, input_counts)):
         name = os.fsdecode(bytes.fromhex(line.decode()))
         path = folder / name
         if name.endswith("/"):
             yield from walk(path, input_counts, f"{above}{name}")
-        elif path.is_file():
+        elif _is_file(path):
             yield from _readable(path, above + name, input_counts)
 
 
-def _entries(folder: Path) -> Iterator[bytes]:
+def _is_file(path: Path) -> bool:
+    """Return whether a path is that of a file, or of something that this person may not look at."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return True
+
+
+def _entries(folder: Path, input_counts: InputCounts) -> Iterator[bytes]:
     """Yield the names in a folder, those of folders with a slash, as lines of hexadecimal digits in the same order."""
-    with os.scandir(folder) as scan:
+    try:
+        scan = os.scandir(folder)
+    except PermissionError:
+        input_counts.leave_out(UNREADABLE_FOLDER, os.fsencode(folder).decode(errors="replace"))
+        return
+    with scan:
         for entry in scan:
             name = f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
             yield os.fsencode(name).hex().encode() + b"\n"

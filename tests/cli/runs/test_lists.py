@@ -1,8 +1,10 @@
 """Inputs from lists: manifests of this machine, of S3 and of standard input, and S3 inventories."""
 
+import errno
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.runs import disk_buffers, s3_inputs
 from cosmos_batch.cli.runs.disk_buffers import SeenIds
 from cosmos_batch.cli.runs.inputs import InputCounts
-from cosmos_batch.cli.runs.local_inputs import CONTROL_CHARACTER, walk
+from cosmos_batch.cli.runs.local_inputs import CONTROL_CHARACTER, UNREADABLE, UNREADABLE_FOLDER, walk
 from cosmos_batch.cli.runs.manifest_lines import lines_of
 from cosmos_batch.cli.runs.run_plan import PlannedRun, plan_run
 from cosmos_batch.contract.runs import RunItem
@@ -320,6 +322,31 @@ def test_a_file_whose_name_has_a_line_break_is_left_out_of_a_folder_by_name(tmp_
     counts = InputCounts()
     assert [file.name for file in walk(tmp_path, counts)] == ["c.png"]
     assert dict(counts.left_out_names) == {CONTROL_CHARACTER: ["'a\\nb.png'", "'d\\ne/f.png'"]}
+
+
+def test_what_this_person_may_not_read_is_left_out_of_a_folder_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The permissions are injected, because those of the file system do not hold for root."""
+    for name in ("a.png", "closed/b.png", "unsearchable/c.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    listed, looked_at, allowed = os.scandir, Path.is_file, os.access
+
+    def refused(path: Path, folder: str) -> Path:
+        if path.is_relative_to(tmp_path / folder):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return path
+
+    monkeypatch.setattr(os, "scandir", lambda path: listed(refused(Path(path), "closed")))
+    monkeypatch.setattr(Path, "is_file", lambda path: looked_at(refused(path, "unsearchable")))
+    monkeypatch.setattr(os, "access", lambda path, mode: "unsearchable" not in str(path) and allowed(path, mode))
+    counts = InputCounts()
+    assert [file.name for file in walk(tmp_path, counts)] == ["a.png"]
+    assert dict(counts.left_out_names) == {
+        UNREADABLE_FOLDER: [str(tmp_path / "closed")],
+        UNREADABLE: [str(tmp_path / "unsearchable" / "c.png")],
+    }
 
 
 @pytest.mark.parametrize("named", ["d\ne", "d\ne/f.png"])
