@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
@@ -71,6 +72,12 @@ def _manifest(s3: Any, location: S3Location) -> dict[str, Any]:
         raise WrongCall(
             f"The inventory is written as {content['fileFormat']}, which cannot be read.",
             "Configure it to write CSV or Parquet.",
+        )
+    # The schema of Parquet is the same list in its own words, such as `optional int64 size`.
+    if not re.search(r"\bsize\b", str(content["fileSchema"]), re.IGNORECASE):
+        raise WrongCall(
+            f"The inventory of {location.uri} has no sizes, without which empty files cannot be told from others.",
+            "Add the optional field Size to its configuration and wait for its next date; or name the prefix itself.",
         )
     return content
 

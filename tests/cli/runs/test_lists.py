@@ -246,7 +246,7 @@ def test_seen_ids_remember_where_the_first_was() -> None:
 SCHEMA = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, ETag"
 
 
-def inventory(deployment: Deployment, file_format: str, content: bytes) -> str:
+def inventory(deployment: Deployment, file_format: str, content: bytes, schema: str = SCHEMA) -> str:
     s3 = deployment.clients("s3")
     s3.create_bucket(Bucket="inventories")
     s3.put_object(Bucket="inventories", Key="data/1", Body=content)
@@ -254,7 +254,7 @@ def inventory(deployment: Deployment, file_format: str, content: bytes) -> str:
         "sourceBucket": "assets",
         "destinationBucket": "arn:aws:s3:::inventories",
         "fileFormat": file_format,
-        "fileSchema": SCHEMA,
+        "fileSchema": schema,
         "files": [{"key": "data/1", "size": len(content), "MD5checksum": "x"}],
     }
     s3.put_object(Bucket="inventories", Key="day/manifest.json", Body=json.dumps(text))
@@ -295,6 +295,13 @@ def test_an_inventory_of_parquet_is_read(items: Items, deployment: Deployment) -
     parquet.write_table(table, file)
     found = items(inventory(deployment, "Parquet", file.getvalue()))
     assert [(item.input, item.etag) for item in found] == [("s3://assets/a b+%.mp4", '"abc"')]
+
+
+def test_an_inventory_without_sizes_is_refused(plan: Plan, deployment: Deployment) -> None:
+    """Size is an optional field of an inventory."""
+    name = inventory(deployment, "CSV", gzip.compress(b'"assets","a.mp4"'), "Bucket, Key")
+    with pytest.raises(WrongCall, match="has no sizes"):
+        plan(name)
 
 
 def test_another_json_file_is_no_inventory(plan: Plan, put: Put) -> None:
