@@ -22,7 +22,7 @@ def write_preview(media: Path, target: Path, report: Callable[[float], None]) ->
     """Write a video as MP4 (H.264) without sound, upright and with square pixels, each frame at its own time.
 
     `report` is called often with the share that is done; what it raises ends the conversion. Raises Failure
-    (InvalidInput) where the video cannot be decoded, is too long, or takes longer than ten minutes.
+    (InvalidInput) where the video cannot be decoded, is too long or too narrow, or takes longer than ten minutes.
     """
     with (
         open_video(media) as (source, stream),
@@ -46,6 +46,8 @@ def write_preview(media: Path, target: Path, report: Callable[[float], None]) ->
             pixels = displayed(frame, stream.sample_aspect_ratio, PREVIEW_SIDE, scaler)
             height, width = (side // 2 * 2 for side in pixels.shape[:2])  # H.264 has no odd sides
             if last < 0:
+                if not width or not height:
+                    raise unusable_file("The video is too narrow to convert for the browser.")
                 output.width, output.height = width, height
             converted = av.VideoFrame.from_ndarray(pixels[: output.height, : output.width].copy(), format="rgb24")
             converted.pts, converted.time_base = clock, _CLOCK

@@ -7,6 +7,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from PIL import Image
 
 from cosmos_batch.cli.main import main
 from cosmos_batch.console.collection import Entry
@@ -155,6 +156,14 @@ def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path, capsys: pytest.
     (tmp_path / "in" / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
     assert main(["view", str(tmp_path / "in"), "--export", str(tmp_path / "page"), "--media"]) == 0
     assert "Left out: clip.mp4" in capsys.readouterr().err
+
+
+def test_a_video_of_one_pixel_is_left_out_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """H.264 has no odd sides, so that a column or row too many is cut off: here the only one."""
+    write_answer(tmp_path / "in" / "a.json", inputFile="dot.gif")
+    Image.new("RGB", (1, 1)).save(tmp_path / "in" / "dot.gif")
+    assert main(["view", str(tmp_path / "in"), "--export", str(tmp_path / "page"), "--media"]) == 0
+    assert "Left out: dot.gif: The video is too narrow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
