@@ -39,13 +39,13 @@ class OutputTarget:
         """
         path = self.path / name if self.is_folder else self.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch_folder(path.parent) as scratch:
+        with _scratch_folder(path if path.is_dir() else path.parent) as scratch:
             written = scratch / "result"
             write(written)
             path = self._free(path, written, renames)
             if path.exists() and not self.force and not _is_same(path, written):
                 raise CliError(f"{path} exists, and was kept.", "--force replaces it; or name another --output.")
-            written.replace(path)
+            _move(written, path)
             self._saved.add(path)
         return path
 
@@ -99,6 +99,17 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
     return target
 
 
+def new_folder(output: str) -> OutputTarget:
+    """Return the target of a result that is a folder of its own. Raises WrongCall where there is a file or folder.
+
+    An empty folder, or one with nothing but what killed commands have left, is taken.
+    """
+    path = Path(output).expanduser()
+    if path.exists() and not (path.is_dir() and all(child.name.startswith(SCRATCH) for child in path.iterdir())):
+        raise WrongCall(f"{path} exists and is no empty folder.", "Name a new folder.")
+    return OutputTarget(path, is_folder=False, force=True)
+
+
 def _try_to_create(folder: Path) -> None:
     """Raise OSError if a folder cannot be written or created. Nothing stays: the command may still be refused."""
     existing = next(above for above in (folder, *folder.parents) if above.exists())
@@ -123,6 +134,15 @@ def _scratch_folder(parent: Path) -> Iterator[Path]:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 (scratch / "new-lock").rename(scratch / LOCK)
             yield scratch
+
+
+def _move(written: Path, path: Path) -> None:
+    """Give a result its place. A folder that exists keeps its own: it may be the current one, or a mounted volume."""
+    if written.is_dir() and path.is_dir():
+        for child in written.iterdir():
+            child.replace(path / child.name)
+    else:
+        written.replace(path)
 
 
 def _is_same(first: Path, second: Path) -> bool:

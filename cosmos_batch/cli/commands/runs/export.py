@@ -1,14 +1,12 @@
 """`cosmos-batch runs export`: save the answers of a run as one file for another program."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from cosmos_batch.cli.command_line import CosmosCommand, option
-from cosmos_batch.cli.errors import WrongCall
 from cosmos_batch.cli.messages import inform
-from cosmos_batch.cli.output import OutputTarget, output_target
+from cosmos_batch.cli.output import OutputTarget, new_folder, output_target
 from cosmos_batch.cli.runs.export.formats import FORMATS, ExportFormat
 from cosmos_batch.cli.runs.stored_run import StoredRun, stored_run
 from cosmos_batch.cli.stopped_clouds.lookup import find_with_run
@@ -74,10 +72,7 @@ def _target(chosen: ExportFormat, output: str, force: bool) -> OutputTarget:
         target = output_target(output, force, None)
         assert target is not None, "--output is required"
         return target
-    path = Path(output).expanduser()
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise WrongCall(f"{path} exists and is no empty folder.", "Name a new folder.")
-    return OutputTarget(path, is_folder=False, force=True)
+    return new_folder(output)
 
 
 def _what_is_missing(objects: StoredRun, exported: int) -> list[str]:

@@ -87,6 +87,19 @@ def test_a_folder_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "Name a new folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("output", [".", "../mine"])
+def test_the_current_folder_takes_an_export_if_it_is_empty(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mine"
+    (folder / ".cosmos-batch-killed").mkdir(parents=True)
+    before = folder.stat().st_ino
+    monkeypatch.chdir(folder)
+    assert main(["runs", "export", "r", "--format", "fiftyone", "--output", output]) == 0
+    assert {path.name for path in folder.iterdir()} == {"videos", ".cosmos-batch-killed"}
+    assert folder.stat().st_ino == before, "a shell stands in it"
+
+
 def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "export", "x", "--format", "csv", "--output", str(tmp_path / "x.csv")]) == 1
     assert "There is no run x here" in capsys.readouterr().err
