@@ -166,10 +166,26 @@ def test_a_video_of_one_pixel_is_left_out_and_reported(tmp_path: Path, capsys: p
     assert "Left out: dot.gif: The video is too narrow" in capsys.readouterr().err
 
 
+def test_an_export_that_is_interrupted_leaves_nothing_and_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = folder(tmp_path / "source"), tmp_path / "page"
+    arguments = ["view", str(source), "--export", str(target)]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as fault:
+        fault.setattr(StaticExport, "_write_rows", interrupt)
+        assert main(arguments) == 130
+    assert not target.exists()
+    assert main(arguments) == 0 and (target / "index.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["in", "--export", "full"], 2, "is not empty"),
+        (["in", "--export", "full"], 2, "is no empty folder"),
         (["in", "--media"], 2, "belongs to --export"),
         (["empty", "--export", "new"], 1, "holds no documents"),
         (["missing"], 2, "no folder and no file of this machine, and no run"),

@@ -12,6 +12,7 @@ from cosmos_batch.cli.command_line import CosmosCommand, option
 from cosmos_batch.cli.console.serving import serve
 from cosmos_batch.cli.errors import CliError, WrongCall, explain
 from cosmos_batch.cli.messages import inform
+from cosmos_batch.cli.output import OutputTarget, new_folder
 from cosmos_batch.cli.runs.s3_inputs import listed
 from cosmos_batch.cli.stopped_clouds.lookup import find_run_deployments
 from cosmos_batch.console.scope import Scope
@@ -42,13 +43,13 @@ EXPORT = "Static files"
 @option("--no-browser", is_flag=True, help="Print the URL only.")
 @option(
     "--export",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     section=EXPORT,
     metavar="DIR",
     help="Write the page there as files that open without a server.",
 )
 @option("--media", is_flag=True, section=EXPORT, help="Copy the videos and images too, not only their posters.")
-def command(opened: str, port: int, no_browser: bool, export: Path | None, media: bool) -> None:
+def command(opened: str, port: int, no_browser: bool, export: str | None, media: bool) -> None:
     """Show the documents of a folder, or one of them, beside the videos and images that they are about.
 
     A run and the documents below a prefix in S3 are shown in the same way, with your own credentials.
@@ -57,13 +58,12 @@ def command(opened: str, port: int, no_browser: bool, export: Path | None, media
     """
     if media and export is None:
         raise WrongCall("--media belongs to --export.", "Name a folder: --export DIR --media")
-    if export is not None and export.exists() and (not export.is_dir() or any(export.iterdir())):
-        raise WrongCall(f"--export {export} is not empty.", "Name a folder that is new or empty.")
+    target = None if export is None else new_folder(export)
     with _opened(opened) as console:
-        if export is None:
+        if target is None:
             serve(console, f"Showing {opened}", port, no_browser)
         else:
-            _export(console, opened, export, media)
+            _export(console, opened, target, media)
 
 
 def _opened(name: str) -> "Console":
@@ -104,7 +104,7 @@ def _prefix(uri: str) -> "PrefixCollection":
     return PrefixCollection(s3, prefix)
 
 
-def _export(console: "Console", name: str, target: Path, media: bool) -> None:
+def _export(console: "Console", name: str, target: OutputTarget, media: bool) -> None:
     from cosmos_batch.console.static_export import StaticExport
 
     view = console.view(console.home)
@@ -117,5 +117,5 @@ def _export(console: "Console", name: str, target: Path, media: bool) -> None:
     inform(f"{counted(export.documents, 'document')}, {counted(files, 'media file')} of {size / 1e6:,.1f} MB")
     if not media:
         inform("Only posters of the media are written; --media copies the files too.")
-    export.write(target, media, inform)
-    click.echo(str(target / "index.html"))
+    page = target.save("", lambda folder: export.write(folder, media, inform))
+    click.echo(str(page / "index.html"))
