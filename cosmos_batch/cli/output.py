@@ -89,25 +89,28 @@ def output_target(output: str | None, force: bool, several: str | None) -> Outpu
         raise WrongCall(f"--output {output} names one file, and there are several to save: {several}.", remedy)
     if not target.is_folder and path.exists() and not force:
         raise WrongCall(f"{path} exists.", "--force replaces it; or name another --output.")
-    folder = path if target.is_folder else path.parent
-    try:
-        _try_to_create(folder.resolve())
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise WrongCall(
-            f"--output {output} cannot be written: {file_problem(error)}.", "Name another folder."
-        ) from error
+    _refuse_unwritable(path if target.is_folder else path.parent, output)
     return target
 
 
 def new_folder(output: str) -> OutputTarget:
-    """Return the target of a result that is a folder of its own. Raises WrongCall where there is a file or folder.
+    """Return the target of a result that is a folder of its own, having checked that it can be written.
 
-    An empty folder, or one with nothing but what killed commands have left, is taken.
+    An empty folder, or one with nothing but what killed commands have left, is taken. Raises WrongCall.
     """
     path = Path(output).expanduser()
     if path.exists() and not (path.is_dir() and all(child.name.startswith(SCRATCH) for child in path.iterdir())):
         raise WrongCall(f"{path} exists and is no empty folder.", "Name a new folder.")
+    _refuse_unwritable(path, output)
     return OutputTarget(path, is_folder=False, force=True)
+
+
+def _refuse_unwritable(folder: Path, output: str) -> None:
+    """Raise WrongCall, which quotes what was typed, if a folder cannot be written or created."""
+    try:
+        _try_to_create(folder.resolve())
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        raise WrongCall(f"{output} cannot be written: {file_problem(error)}.", "Name another folder.") from error
 
 
 def _try_to_create(folder: Path) -> None:

@@ -100,6 +100,13 @@ def test_the_current_folder_takes_an_export_if_it_is_empty(
     assert folder.stat().st_ino == before, "a shell stands in it"
 
 
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    output = str(tmp_path / "file" / "dataset")
+    assert main(["runs", "export", "r", "--format", "fiftyone", "--output", output]) == 2
+    assert f"{output} cannot be written: Not a directory." in capsys.readouterr().err
+
+
 def test_a_run_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "export", "x", "--format", "csv", "--output", str(tmp_path / "x.csv")]) == 1
     assert "There is no run x here" in capsys.readouterr().err
