@@ -9,6 +9,7 @@ from tables import filled, table
 
 from cosmos_batch.catalogue.formats import EXTENSIONS
 from cosmos_batch.catalogue.limits import (
+    IMAGE_FILE_LIMIT,
     IMAGE_PIXEL_LIMIT,
     IMAGE_SIDE_LIMIT,
     INPUT_SIZE_LIMIT,
@@ -73,7 +74,7 @@ def _limits() -> str:
         "prompt": f"{PROMPT_LIMIT // 1024} KiB of UTF-8",
         "system prompt": f"{system:,} characters",
         "files": f"{FILES_LIMIT} of one request, {INPUT_SIZE_LIMIT >> 30} GiB together; `{' '.join(EXTENSIONS)}`",
-        "picture": f"{pixels / 1e6:g} million pixels, {side:,} a side",
+        "picture": f"{pixels / 1e6:g} million pixels, {side:,} a side, a file of {IMAGE_FILE_LIMIT >> 20} MiB",
         "video": f"{frame / 1e6:.1f} million pixels a frame (7680 x 4320), {FRAME_LIMIT:,} frames, "
         f"{DURATION_LIMIT // 3600} hours, {DECODE_SECONDS // 60} minutes of decoding",
         "shape of either": f"one side at most {ASPECT_RATIO_LIMIT} times the other",

@@ -8,6 +8,7 @@ PROMPT_INLINE_LIMIT = 16 * 1024
 # H.264 tools disagree about sides over 16,384 pixels.
 IMAGE_PIXEL_LIMIT = 64_000_000
 IMAGE_SIDE_LIMIT = 16_384
+IMAGE_FILE_LIMIT = 512 * 1024**2  # bytes; as many pixels with 16 bits for each of four values fit uncompressed
 VIDEO_PIXEL_LIMIT = 7680 * 4320
 
 # Bytes. A worker downloads a whole file, and the workers of a host share its disk with container images. The smallest

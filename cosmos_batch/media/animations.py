@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from cosmos_batch.media.errors import unusable_file
+from cosmos_batch.media.images import refuse_large_file
 from cosmos_batch.media.signatures import Source
 
 # Pixels of all pictures together: a thousand pictures of 1920 x 1080. It bounds the time that a hostile file can cost.
@@ -22,6 +23,7 @@ def as_matroska(source: Source) -> BytesIO:
 
     Transparency becomes white, as in still images. Raises Failure (InvalidInput) where it is damaged or too large.
     """
+    refuse_large_file(source)
     file = BytesIO()
     try:
         with Image.open(source, formats=["WEBP"]) as animation, av.open(file, "w", format="matroska") as video:

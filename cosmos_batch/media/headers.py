@@ -8,7 +8,7 @@ from PIL import Image
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.images import register_heic
+from cosmos_batch.media.images import refuse_large_file, register_heic
 from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, HEIC, identify
 
 
@@ -32,6 +32,8 @@ def read_header(file: BinaryIO) -> Header:
     file.seek(0)
     if file_format.medium is None:
         raise unusable_file(f"The content is {file_format.label}, whose header cannot be read here.")
+    if file_format.medium == "image" or file_format == ANIMATED_WEBP:
+        refuse_large_file(file)
     if file_format == HEIC:
         register_heic()
     try:

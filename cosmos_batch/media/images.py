@@ -1,5 +1,6 @@
 """Opens still images without decoding them, and reads them at a size that fits the model."""
 
+import io
 import struct
 from functools import cache
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from cosmos_batch.catalogue.limits import IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT
+from cosmos_batch.catalogue.limits import IMAGE_FILE_LIMIT, IMAGE_PIXEL_LIMIT, IMAGE_SIDE_LIMIT
 from cosmos_batch.catalogue.pixel_budget import PixelBudget
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.errors import unusable_file
@@ -26,9 +27,10 @@ def open_image(source: Source) -> Image.Image:
     """Open an image: its header is read, its pixels are not.
 
     Only Pillow's plugin for the file's signature reads it. Raises Failure (InvalidInput) where it is damaged, or has
-    more pixels than are decoded: a PNG of a few megabytes can have billions.
+    more bytes or pixels than are read: a PNG of a few megabytes can have billions of pixels.
     """
     file_format = identify_file(source)
+    refuse_large_file(source)
     if file_format == HEIC:
         register_heic()
     try:
@@ -41,6 +43,21 @@ def open_image(source: Source) -> Image.Image:
         image.close()
         raise
     return image
+
+
+def refuse_large_file(source: Source) -> None:
+    """Raise Failure (InvalidInput) for an image or an animation of more bytes than its pixels can need.
+
+    For a WebP or a HEIC, Pillow reads a file whole, and an animated WebP takes six times its size in memory.
+    """
+    size = source.stat().st_size if isinstance(source, Path) else source.seek(0, io.SEEK_END)
+    if not isinstance(source, Path):
+        source.seek(0)
+    if size > IMAGE_FILE_LIMIT:
+        raise unusable_file(
+            f"The image is a file of {size:,} bytes; allowed are {IMAGE_FILE_LIMIT:,}.",
+            "Save it again in its own format, or convert an animation to an MP4.",
+        )
 
 
 def _refuse_large(width: int, height: int) -> None:
