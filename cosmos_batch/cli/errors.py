@@ -1,5 +1,6 @@
 """Errors that end a command, and the exit statuses that scripts can rely on (docs/command-line.md)."""
 
+import errno
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,19 @@ INTERRUPTED = 130
 """The person pressed Ctrl-C."""
 TERMINATED = 143
 """SIGTERM came, as `kill` and `timeout` send it."""
+
+
+_NO_ROOM, _NOT_ALLOWED = "Free some space there.", "Check the permissions there."
+_REMEDIES = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.EROFS: _NOT_ALLOWED,
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.EIO: "Check the disk, and type the command again.",
+}
+"""What to do about errors that are those of a person's machine, and no defects of this program."""
 
 
 class CliError(Exception):
@@ -63,10 +77,10 @@ def exit_status(error: Exception) -> int:
 
 
 def explain(error: Exception) -> str | None:
-    """Return an exception of ours or of AWS as text for a person, or None for a defect of this program."""
+    """Return an exception of ours, of AWS or of this machine as text for a person, or None for a defect."""
     if isinstance(error, CliError):
         return f"{error.message}\n{error.remedy}"
-    return _explain_ours(error) or _explain_aws(error)
+    return _explain_ours(error) or _explain_machine(error) or _explain_aws(error)
 
 
 def _explain_ours(error: Exception) -> str | None:
@@ -79,6 +93,14 @@ def _explain_ours(error: Exception) -> str | None:
     # their names.
     of_other_rooms = type(error).__name__ in ("LocalCloudError", "DeployError", "LayerError", "RefusalError")
     return str(error) if of_other_rooms or isinstance(error, ConfigError) else None
+
+
+def _explain_machine(error: Exception) -> str | None:
+    """Return what keeps this machine from reading or writing a file; None for other errors."""
+    if not isinstance(error, OSError) or error.errno not in _REMEDIES:
+        return None
+    place = "" if error.filename is None else f"{error.filename}: "
+    return f"{place}{error.strerror}.\n{_REMEDIES[error.errno]}"
 
 
 def _explain_aws(error: Exception) -> str | None:

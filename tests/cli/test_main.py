@@ -1,5 +1,6 @@
 """The command's help, errors, exit statuses and speed."""
 
+import errno
 import os
 import re
 import signal
@@ -159,6 +160,12 @@ def test_an_option_that_is_misspelt_is_suggested(capsys: pytest.CaptureFixture[s
         (ClientError({"Error": {"Code": "400", "Message": "Bad Request"}}, "HeadObject"), 1, ["400", "aws sso login"]),
         (UnauthorizedSSOTokenError(), 1, ["expired", "aws sso login"]),
         (ClientError({"Error": {"Code": "InternalError", "Message": "no"}}, "ListRuns"), 1, ["InternalError"]),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, ["error: No space left on device.", "Free some space"]),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x/y"),
+            1,
+            ["error: x/y: Permission denied.", "permissions"],
+        ),
     ],
 )
 def test_an_error_becomes_a_message_and_a_status(
@@ -189,6 +196,22 @@ def test_an_upload_that_s3_refuses_has_the_remedy_of_its_cause(
     assert main(["status"]) == 1
     printed = capsys.readouterr().err
     assert "Failed to upload" in printed and code in printed and remedy in printed
+
+
+def test_a_full_disk_for_the_output_is_explained(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "cosmos_batch.cli", "completion", "bash"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ran.returncode != 0 and "No space left on device" in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_a_name_that_no_file_can_have_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", f"{'a' * 300}.json"]) == 1
+    assert "File name too long.\nChoose a shorter name." in capsys.readouterr().err
 
 
 def test_a_defect_of_this_program_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
