@@ -1,5 +1,6 @@
 """Read the inputs of a run from everything that a person can name: prefixes, folders, files, manifests, inventories."""
 
+import codecs
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -121,7 +122,11 @@ class Sources:
 
 
 def line_as_json(line: bytes) -> bytes:
-    """Return a line that is a URI alone as the JSON that stands for it."""
+    """Return a line that is a URI alone as the JSON that stands for it.
+
+    The first one may begin with the byte order mark that programs of Windows write.
+    """
+    line = line.removeprefix(codecs.BOM_UTF8)
     if not line.startswith(b"s3://"):
         return line
     return json.dumps({"input": line.decode(errors="replace").strip()}).encode()

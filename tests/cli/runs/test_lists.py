@@ -1,5 +1,6 @@
 """Inputs from lists: manifests of this machine, of S3 and of standard input, and S3 inventories."""
 
+import codecs
 import errno
 import gzip
 import io
@@ -64,6 +65,12 @@ def test_a_manifest_may_lie_in_s3_or_come_on_standard_input(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"s3://assets/a.mp4\n")))
     for _ in range(2):
         assert [item.input for item in items("-")] == ["s3://assets/a.mp4"], "it can be read again"
+
+
+def test_a_list_of_windows_is_read_from_its_first_line_on(items: Items, put: Put, tmp_path: Path) -> None:
+    put("a.mp4", "b.mp4")
+    (tmp_path / "list.jsonl").write_bytes(codecs.BOM_UTF8 + b"s3://assets/a.mp4\r\ns3://assets/b.mp4\r\n")
+    assert [item.input for item in items(str(tmp_path / "list.jsonl"))] == ["s3://assets/a.mp4", "s3://assets/b.mp4"]
 
 
 def test_every_wrong_line_is_named_before_anything_starts(
