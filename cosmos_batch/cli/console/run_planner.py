@@ -179,7 +179,7 @@ def _arguments(new_run: NewRun) -> list[str]:
         # The command line reads a prompt that begins with @ from a file; the page names no files of this machine.
         arguments.append(f"--prompt={' ' * new_run.prompt.startswith('@')}{new_run.prompt}")
     if new_run.max_dollars is not None:
-        arguments.append(f"--max-dollars={new_run.max_dollars:g}")
+        arguments.append(f"--max-dollars={new_run.max_dollars:.15g}")  # no digit that was typed is lost
     if new_run.skip_invalid:
         arguments.append("--skip-invalid")
     if new_run.seeds:

@@ -217,6 +217,14 @@ def test_a_prefix_where_no_files_may_lie_is_not_listed(client: TestClient, uri: 
     assert answer.status_code == 409 and "is no prefix of this deployment" in answer.json()["message"]
 
 
+def test_a_budget_is_that_which_was_typed(client: TestClient, deployment: Deployment) -> None:
+    deployment.clients("s3").put_object(Bucket="assets", Key="a.png", Body=b"content")
+    made = plan(client, sources=["s3://assets/a.png"], maxDollars=12345.67)
+    assert typed(deployment, made["command"], "r").max_dollars == 12345.67
+    started = client.post(f"/api/plans/{made['id']}/start", json={}).json()
+    assert stored_run(deployment, started["run"]).request().max_dollars == 12345.67
+
+
 def test_an_item_is_asked_again_with_another_prompt_and_model(
     client: TestClient, deployment: Deployment, tmp_path: Path
 ) -> None:
