@@ -3,12 +3,21 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
 from cosmos_batch.contract.error import Failure
 
 _FAILURES_KEPT = 10_000
+
+
+@dataclass
+class _Making:
+    """The lock of one who makes a file, and how many hold it or wait for it."""
+
+    lock: Lock = field(default_factory=Lock)
+    users: int = 0
 
 
 class KeptFiles:
@@ -21,7 +30,7 @@ class KeptFiles:
         self._lock = Lock()
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._failures: OrderedDict[str, Failure] = OrderedDict()
-        self._making: dict[str, Lock] = {}
+        self._making: dict[str, _Making] = {}
 
     def get(self, key: str, make: Callable[[Path], object]) -> Path:
         """Return the file of a key, after `make` has written it if there is none.
@@ -30,13 +39,16 @@ class KeptFiles:
         """
         name = hashlib.sha256(key.encode()).hexdigest()
         with self._lock:
-            making = self._making.setdefault(name, Lock())
-        with making:
-            try:
+            making = self._making.setdefault(name, _Making())
+            making.users += 1
+        try:
+            with making.lock:
                 return self._find(name) or self._make(name, make)
-            finally:
-                with self._lock:
-                    self._making.pop(name, None)
+        finally:
+            with self._lock:
+                making.users -= 1
+                if making.users == 0:  # otherwise, others wait for this lock, and who asks now has to wait as well
+                    del self._making[name]
 
     def _find(self, name: str) -> Path | None:
         with self._lock:
