@@ -1,6 +1,7 @@
 """Save results by `--output` and `--force`, which have the same meaning in every command."""
 
 import fcntl
+import filecmp
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -149,4 +150,4 @@ def _move(written: Path, path: Path) -> None:
 
 
 def _is_same(first: Path, second: Path) -> bool:
-    return first.is_file() and first.read_bytes() == second.read_bytes()
+    return first.is_file() and second.is_file() and filecmp.cmp(first, second, shallow=False)
