@@ -66,7 +66,7 @@ test-quick: ## Run the tests without clouds, browsers, engines, workers and synt
 	@$(PYTEST) $(SIDE_BY_SIDE) $(NOT_FAST:%=--ignore %) -m "not slow"
 
 test-omni: $(OMNI) ## Run the real vLLM-Omni server on the CPU, in an environment of its own
-	@$(TIME_LIMIT) .venv/omni/bin/python -m pytest tests/omni
+	@$(TIME_LIMIT) .venv/omni/bin/python -m pytest -n 2 --dist worksteal tests/omni
 
 lint: style types ## Check style, format and types
 

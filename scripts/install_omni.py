@@ -32,7 +32,7 @@ GUARDRAILS = (
     "joblib==1.6.0",
     "peft==0.21.2",
 )
-TOOLS = ("hypothesis", "pytest", "pytest-timeout")
+TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 
 
 def main() -> None:
