@@ -20,6 +20,7 @@ from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.previews import shrunk_size
 from cosmos_batch.media.probing import VideoInfo
+from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.signatures import Source, identify_file
 
 POSTER_SIDE = 320  # pixels of the longer side
@@ -29,7 +30,6 @@ SHEET_FRAMES = 1024  # the frames on a sheet, at most
 _CELL_SIDE = 128  # pixels of a frame's longer side
 _POSTER_SECONDS = 1.0  # the first frame is often black
 _WIDEST_PIXEL = 16
-_HALF_TURN, _QUARTER_TURN = 180, 90  # degrees
 _JPEG: dict[str, Any] = {"format": "JPEG", "quality": 80}
 
 
@@ -77,7 +77,7 @@ def display_size(frame: av.VideoFrame, aspect: Fraction | None, side: int) -> tu
     `aspect` is the aspect ratio of the stored pixels.
     """
     width, height = shown_size(frame.width, frame.height, aspect)
-    return shrunk_size((height, width) if frame.rotation % _HALF_TURN else (width, height), side)
+    return shrunk_size((height, width) if quarter_turns(frame) % 2 else (width, height), side)
 
 
 def shown_size(width: int, height: int, aspect: Fraction | None) -> tuple[int, int]:
@@ -94,9 +94,9 @@ def shown_size(width: int, height: int, aspect: Fraction | None) -> tuple[int, i
 def displayed(frame: av.VideoFrame, aspect: Fraction | None, side: int, scaler: VideoReformatter) -> np.ndarray:
     """Return a frame as it is on the screen, at `display_size`: RGB, uint8, [height, width, 3]."""
     width, height = display_size(frame, aspect, side)
-    turned = frame.rotation % _HALF_TURN != 0
-    scaled = scaler.reformat(frame, *((height, width) if turned else (width, height)), "rgb24")
-    return np.ascontiguousarray(np.rot90(scaled.to_ndarray(), frame.rotation // _QUARTER_TURN))
+    turns = quarter_turns(frame)
+    scaled = scaler.reformat(frame, *((height, width) if turns % 2 else (width, height)), "rgb24")
+    return np.ascontiguousarray(np.rot90(scaled.to_ndarray(), turns))
 
 
 def _early_frame(container: InputContainer, stream: VideoStream) -> av.VideoFrame:

@@ -13,10 +13,10 @@ from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.frame_sampling import Shortcuts, decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
 from cosmos_batch.media.probing import upright_size
+from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.signatures import identify_file
 from cosmos_batch.media.timeline import Timeline
 
-_QUARTER_TURN = 90  # degrees
 _WIDEST_PIXEL = 16  # a file that declares pixels wider or higher than this is damaged, and its pixels count as square
 
 
@@ -34,7 +34,7 @@ def displayed_size(path: Path) -> tuple[int, int]:
             raise unusable_file("The video is damaged: none of its frames can be decoded.")
         shape = float(stream.sample_aspect_ratio or 1)
         width = round(frame.width * shape) if 1 / _WIDEST_PIXEL <= shape <= _WIDEST_PIXEL else frame.width
-        return (frame.height, width) if frame.rotation // _QUARTER_TURN % 2 else (width, frame.height)
+        return (frame.height, width) if quarter_turns(frame) % 2 else (width, frame.height)
 
 
 def displayed_image(path: Path, size: tuple[int, int]) -> np.ndarray:
@@ -57,7 +57,7 @@ def displayed_frames(path: Path, timeline: Timeline, times: list[float], size: t
     with open_video(path) as (container, stream):
         frames = decode_at_times(container, stream, timeline, list(repetitions), lambda: None, Shortcuts())
         for frame, count in zip(frames, repetitions.values(), strict=True):
-            turns = frame.rotation // _QUARTER_TURN
+            turns = quarter_turns(frame)
             width, height = size if turns % 2 == 0 else size[::-1]
             scaled = scaler.reformat(frame, width, height, "rgb24", interpolation=Interpolation.BICUBIC)
             pixels = np.ascontiguousarray(np.rot90(scaled.to_ndarray(), turns))

@@ -21,11 +21,10 @@ from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.frame_sampling import Shortcuts, decode_at_times
 from cosmos_batch.media.images import decode_upright, open_image
+from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.timeline import Timeline
 
 _LEAST_SHARE = 1 / 16  # the share of a picture that must be left after cropping
-_HALF_TURN = 2  # quarter turns
-_QUARTER_TURN = 90  # degrees
 _CLOCK_ROUNDING = 1e-4  # frames
 # These flags give the same pixels on every processor; libswscale's fast paths round differently on each.
 _SCALING = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INT
@@ -126,8 +125,8 @@ def _cover(frames: Iterator[av.VideoFrame], size: tuple[int, int]) -> Iterator[n
 
 def _scaled(frame: av.VideoFrame, size: tuple[int, int]) -> tuple[int, int, int]:
     """Return the width and height at which a stored frame covers `size` once it is upright, and its quarter turns."""
-    turns = frame.rotation // _QUARTER_TURN
-    width, height = size if turns % _HALF_TURN == 0 else size[::-1]
+    turns = quarter_turns(frame)
+    width, height = size if turns % 2 == 0 else size[::-1]
     _check_share((frame.width, frame.height), (width, height))
     scale = max(width / frame.width, height / frame.height)
     return max(width, round(frame.width * scale)), max(height, round(frame.height * scale)), turns

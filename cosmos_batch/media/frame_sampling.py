@@ -25,11 +25,11 @@ from cosmos_batch.media.fitting import fit
 from cosmos_batch.media.frame_scaling import FrameScaler
 from cosmos_batch.media.gpu_decoding import gpu_decoder, suits_gpu
 from cosmos_batch.media.probing import VideoInfo
+from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.timeline import CLOCK_ROUNDING, Cut, Timeline
 
 # If the frame that comes is this much later than the wanted one, frames between them could not be decoded.
 _HOLE_SECONDS = 1.0
-_QUARTER_TURN = 90  # degrees
 _REORDERING_SECONDS = 1.0  # frames are decoded at most this much earlier than they are presented
 _NEAR_SECONDS = 2.0  # frames up to this far ahead are decoded and dropped, because a seek would take longer
 # H.264 says of each frame whether any other refers to it. H.265 says it only of frames of the same temporal layer.
@@ -320,7 +320,7 @@ def _scaled(frames: Iterator[av.VideoFrame], count: int, budget: PixelBudget) ->
     first = next(frames)
     width, height = fit(first.width, first.height, count, budget)
     scaler = FrameScaler(width, height)
-    turns = first.rotation // _QUARTER_TURN
+    turns = quarter_turns(first)
     upright = (width, height) if turns % 2 else (height, width)
     # Each frame is copied to its place at once, so that no second copy of all of them is in memory.
     pixels = np.empty((count, *upright, 3), np.uint8)

@@ -11,13 +11,13 @@ from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoding import UNDECODED, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import label_failures, unusable_file
 from cosmos_batch.media.images import is_sideways, open_image
+from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
 
 # The format in which several pictures are an animation that is not read as a video. Further pictures in a JPEG or HEIC
 # are previews and depth maps.
 _ANIMATED = ("PNG",)
-_HALF_TURN = 180  # degrees
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def upright_size(path: Path) -> tuple[int, int]:
             if frame is None:
                 raise unusable_file("The video is damaged: none of its frames can be decoded.")
             width, height = frame.width, frame.height
-            sideways = frame.rotation % _HALF_TURN != 0
+            sideways = quarter_turns(frame) % 2 == 1
     return (height, width) if sideways else (width, height)
 
 
