@@ -92,10 +92,10 @@ def _of_a_longer_queue(run: dict[str, Any]) -> str:
         f"{rates[0]:.2f} a second without it and {rates[1]:.2f} with it on 16 cores, and {rates[2]:.2f} with it on "
         f"four: {rates[2] / rates[1]:.3f} of sixteen with it, and {rates[2] / rates[0]:.3f} of sixteen without. The "
         "first clips, for which the GPU waits, count for less in a longer queue. With 16 cores decoding by the CPU is "
-        "the faster way now that processes do it, though the GPU waits longer for the first clips: in the middle 70 % "
-        f"it was busy for {busy[0]:.1f} % of the time without `gpuDecode` and for {busy[1]:.1f} % with it, and its "
-        f"clock was lower, {clock[0]:,.0f} MHz and {clock[1]:,.0f} MHz, as when it has more to do at once. What "
-        "`gpuDecode` takes from the GPU's other work was not profiled.",
+        "the faster way now that processes do it, though the GPU waits longer for the first clips. In the middle 70 % "
+        f"it was busy for {busy[0]:.1f} % of the time without `gpuDecode` and for {busy[1]:.1f} % with it, at "
+        f"{clock[0]:,.0f} and {clock[1]:,.0f} MHz: its limit of power lowers the clock where it computes more at once. "
+        "So `gpuDecode` seems to take time from the GPU's other work; by what, was not profiled.",
     )
 
 
