@@ -2,6 +2,7 @@
 
 import io
 import struct
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from cosmos_batch.media.signatures import HEIC, Source, identify_file
 # Pillow's own limit is off: `open_image` checks lower ones before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 _SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
-# What Pillow and its plugins raise for damaged files: EOFError and RuntimeError for HEIC, and for EXIF data SyntaxError
-# and struct.error.
-_DAMAGE = (OSError, ValueError, SyntaxError, EOFError, RuntimeError, struct.error)
+# What Pillow and its plugins raise for damaged files: EOFError and RuntimeError for HEIC.
+_DAMAGE = (OSError, ValueError, SyntaxError, EOFError, RuntimeError)
+# What Pillow raises for damaged EXIF data. Such an image is not turned: its pixels may be sound, and browsers show it.
+_DAMAGED_EXIF = (SyntaxError, struct.error)
 
 
 def open_image(source: Source) -> Image.Image:
@@ -88,6 +90,8 @@ def is_sideways(image: Image.Image) -> bool:
     """
     try:
         return image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+    except _DAMAGED_EXIF:
+        return False
     except _DAMAGE as error:
         raise unusable_file(f"The image is truncated or damaged: {error}.") from error
 
@@ -111,7 +115,9 @@ def decode_upright(image: Image.Image) -> Image.Image:
     Raises Failure (InvalidInput) where it is truncated or damaged.
     """
     try:
-        ImageOps.exif_transpose(image, in_place=True)  # first: a picture that is converted may lose its EXIF data
+        image.load()
+        with suppress(*_DAMAGED_EXIF):
+            ImageOps.exif_transpose(image, in_place=True)  # first: a picture that is converted may lose its EXIF data
         return _as_rgb(image)
     except _DAMAGE as error:
         raise unusable_file(f"The image is truncated or damaged: {error}.") from error
