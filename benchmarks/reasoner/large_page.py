@@ -95,7 +95,9 @@ def _of_a_longer_queue(run: dict[str, Any]) -> str:
         "the faster way now that processes do it, though the GPU waits longer for the first clips. In the middle 70 % "
         f"it was busy for {busy[0]:.1f} % of the time without `gpuDecode` and for {busy[1]:.1f} % with it, at "
         f"{clock[0]:,.0f} and {clock[1]:,.0f} MHz: its limit of power lowers the clock where it computes more at once. "
-        "So `gpuDecode` seems to take time from the GPU's other work; by what, was not profiled.",
+        "So `gpuDecode` seems to take time from the GPU's other work. NVIDIA's library launches a kernel for each "
+        "decoded frame ([GStreamer](https://gitlab.freedesktop.org/gstreamer/gstreamer/-/merge_requests/3605) found "
+        "it), and the kernels of two processes take turns on a GPU; but this was not profiled.",
     )
 
 
