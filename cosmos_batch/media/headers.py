@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import av
-from PIL import Image
 
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.images import refuse_large_file, register_heic
-from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, HEIC, identify
+from cosmos_batch.media.images import open_image, refuse_large_file
+from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, identify
 
 
 @dataclass(frozen=True)
@@ -26,24 +25,21 @@ def read_header(file: BinaryIO) -> Header:
     """Return the header of a file that can be sought in. No pixel is decoded and no packet is read.
 
     A stream without a length in its header, such as a recording that was cut off, counts as 0 seconds. Raises Failure
-    (InvalidInput) where it is no image or video, or damaged.
+    (InvalidInput) where it is no image or video, damaged, or an image of more bytes or pixels than are read.
     """
     file_format = identify(file.read(HEAD_BYTES))
     file.seek(0)
     if file_format.medium is None:
         raise unusable_file(f"The content is {file_format.label}, whose header cannot be read here.")
-    if file_format.medium == "image" or file_format == ANIMATED_WEBP:
-        refuse_large_file(file)
-    if file_format == HEIC:
-        register_heic()
+    if file_format.medium == "image":
+        with open_image(file) as image:
+            return Header("image", *image.size)
     try:
         if file_format == ANIMATED_WEBP:
+            refuse_large_file(file)
             return _read_animated_webp(file)
-        if file_format.medium == "image":
-            with Image.open(file, formats=[file_format.opener]) as image:
-                return Header("image", *image.size)
         return _read_video(file, file_format.opener)
-    except (av.FFmpegError, OSError, ValueError, SyntaxError) as error:
+    except (av.FFmpegError, OSError, ValueError) as error:
         raise unusable_file(f"The header is damaged or missing ({error}).") from error
 
 

@@ -1,5 +1,6 @@
 """Headers of media files are read from a stream, without decoding."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.headers import Header, read_header
 from cosmos_batch.media.probing import ImageInfo, VideoInfo, probe
-from tests.support.media_files import animated_webp, heic
+from tests.support.media_files import animated_webp, heic, wide_png
 
 
 def test_a_video_says_its_size_and_length(clip: Path) -> None:
@@ -48,4 +49,16 @@ def test_an_animation_that_ends_before_its_size_is_refused(tmp_path: Path) -> No
     animation = animated_webp(tmp_path)
     animation.write_bytes(animation.read_bytes()[:30])
     with animation.open("rb") as file, pytest.raises(Failure, match="header is damaged or missing"):
+        read_header(file)
+
+
+def test_a_damaged_photo_of_a_phone_is_refused(tmp_path: Path) -> None:
+    content = heic(tmp_path / "photo.heic", 64, 48).read_bytes()
+    for length in range(12, 400, 4):
+        with pytest.raises(Failure):
+            read_header(io.BytesIO(content[:length]))
+
+
+def test_an_image_that_no_worker_reads_is_refused(tmp_path: Path) -> None:
+    with wide_png(tmp_path).open("rb") as file, pytest.raises(Failure, match="20,000 x 10 pixels"):
         read_header(file)
