@@ -308,7 +308,7 @@ def _filled_in(terminal: Terminal, example: str) -> str:
     line = line.replace("RUN1", "first").replace("RUN2", "second").replace("my-bucket", _bucket(terminal))
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
-        return line.replace("8800", str(taken.getsockname()[1]))
+        return re.sub(r"\b8800\b", str(taken.getsockname()[1]), line)  # not within the id of a job
 
 
 def test_every_example_is_typed_here() -> None:
