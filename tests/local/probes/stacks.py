@@ -93,6 +93,19 @@ def _parameters(cloud: ProbedCloud) -> Any:
     return tags == [{"Key": "a", "Value": "b"}]
 
 
+@probe("ssm.parameters-are-changed-in-place")
+def _changed_parameters(cloud: ProbedCloud) -> Any:
+    """A parameter that was deleted and made anew has its first version again."""
+    stack, ssm = cloud.stack(), cloud.client("ssm")
+    parameter = resource("AWS::SSM::Parameter", Name=unique(), Type="String", Tags={"a": "b"})
+    for value in ("before", "after"):
+        parameter["Properties"]["Value"] = value
+        name = stack.put_one(parameter)
+    found = ssm.get_parameter(Name=name)["Parameter"]
+    tags = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=name)["TagList"]
+    return (found["Value"], found["Version"], tags) == ("after", 2, [{"Key": "a", "Value": "b"}])
+
+
 @probe("cloudformation.unknown-types-are-refused")
 def _unknown_types(cloud: ProbedCloud) -> Any:
     return error_code(cloud.stack().put, resources={"R": resource("AWS::Nothing::Nothing")}) == "ValidationError"
