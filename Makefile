@@ -95,7 +95,7 @@ synth: $(INSTALLED) ## Write cdk.out from config.json
 bench: $(INSTALLED) $(VLLM) ## Measure, and write the table of docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-docs: $(INSTALLED) ## Write docs/configuration.md, docs/metadata.md and the tables of the pages on reasoner and generator
+docs: $(INSTALLED) ## Write the pages and tables in docs that follow from the code
 	@$(BIN)/python scripts/configuration_reference.py
 	@$(BIN)/python scripts/metadata_reference.py
 	@$(BIN)/python scripts/reasoner_reference.py

@@ -47,10 +47,10 @@ def _reasoner() -> str:
     in_fp8, raw_in_fp8 = gpu_results.rates_in_turn(stored(gpu_results.FP8_THREE_TURNS))
     return (
         "| reasoner, the shape of Cosmos-Reason2-2B with random weights, clips of four seconds, one H200, vLLM "
-        f"{shipped['vllm']} | {listed(ours, 1)} clips a second of {shipped['clips']:,} that are sent at once, with the "
-        f"start and the end of the queue; raw `LLM.generate`, in turn with it on the same GPU, {listed(raw, 1)}. With "
-        f"`fp8` and `fp8Cache`, on another H200, {listed(in_fp8, 1)} in turn with raw `LLM.generate` in FP8, "
-        f"{listed(raw_in_fp8, 1)}. On two H100, with earlier commits, {listed(on_h100, 2)}: below the goal of "
+        f"{shipped['vllm']} | {listed(ours, 1)} clips a second for {shipped['clips']:,} sent at once, the start and "
+        f"the end of the queue included; raw `LLM.generate`, run alternately on the same GPU: {listed(raw, 1)}. With "
+        f"`fp8` and `fp8Cache`, on another H200, alternately too: {listed(in_fp8, 1)}; raw `LLM.generate` in FP8: "
+        f"{listed(raw_in_fp8, 1)}. On two H100, with earlier commits: {listed(on_h100, 2)}, below the goal of "
         f"{goals_page.RATES['bf16']} |"
     )
 
@@ -104,8 +104,8 @@ def _simulation() -> str:
     results = stored(RESULTS)
     [run] = [run for run in results["runs"] if run["max_workers"] == WORKERS]
     return (
-        f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the real functions and the times of an "
-        "earlier vLLM, which are within those of what ships | "
+        f"| {run['name']} of one L40S each, 2 s to 10 min long, simulated with the deployed functions and the time of "
+        "a clip in an earlier vLLM, which lies within the range measured with the vLLM that ships | "
         f"{run['finished_at'] / 3600:.1f} hours, ${run['dollars']:,.0f}, {run['idle_share']:.1%} idle |"
     )
 

@@ -12,7 +12,7 @@ FAILED = 1
 WRONG_CALL = 2
 """An option, a file or a value is wrong. No job and no run was started."""
 STILL_RUNNING = 3
-"""A job has not ended yet."""
+"""A job or a run has not ended yet, or a run is held."""
 INTERRUPTED = 130
 """The person pressed Ctrl-C."""
 TERMINATED = 143

@@ -106,7 +106,7 @@ def reasoner_options(function: Decorated) -> Decorated:
             shell_complete=pipeline_ids("reasoner"),
         ),
         option("--prompt-file", metavar="FILE", type=click.Path(), help="A file of text, or one of NVIDIA's *.yaml."),
-        option("--prompt", metavar="TEXT|@FILE", help="What to ask; default: the task's or the pipeline's question."),
+        option("--prompt", metavar="TEXT|@FILE", help="What to ask; default: the task's question, or a general one."),
     ):
         function = decorate(function)
     return function

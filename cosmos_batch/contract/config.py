@@ -53,8 +53,12 @@ class UseNvidiaCosmos(Model):
         default=1, ge=1, le=100, description="Instances to keep when warm, for each pipeline, every GPU in use"
     )
     models_reason: ModelsReason = Field(default_factory=ModelsReason, description="The reasoner pipelines")
-    models_predict: ForeignModels = Field(default=None, description="Of VAMS; must be disabled")
-    models_transfer: ForeignModels = Field(default=None, description="Of VAMS; must be disabled")
+    models_predict: ForeignModels = Field(
+        default=None, description="A block of VAMS's configuration; it must be disabled"
+    )
+    models_transfer: ForeignModels = Field(
+        default=None, description="A block of VAMS's configuration; it must be disabled"
+    )
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -92,7 +96,9 @@ class OwnSettings(Model):
     deadline_hours: float = Field(
         default=72, gt=0, le=24 * QUEUE_DAYS, description="A request that is older fails TimedOut"
     )
-    upload_grace_seconds: int = Field(default=10, ge=0, le=900, description="So long an upload waits for its sidecar")
+    upload_grace_seconds: int = Field(
+        default=10, ge=0, le=900, description="Seconds for which an upload waits for its sidecar file"
+    )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Where workers run")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="What is kept where")
     operations: OperationsSettings = Field(default_factory=OperationsSettings, description="Alarms, logs, costs")

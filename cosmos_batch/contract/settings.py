@@ -95,8 +95,8 @@ class ScalingSettings(Model):
         default=3,
         ge=1,
         le=20,
-        description="So many times in a row workers could not start, before an alarm; and, where the cause does not "
-        "pass by itself, before jobs are refused",
+        description="How often in a row workers fail to start until there is an alarm and, where the cause does not "
+        "pass by itself, jobs are refused",
     )
     breaker_delay_seconds: int = Field(
         default=60, ge=1, le=3600, description="Pause after the first time; doubles with each"

@@ -25,7 +25,7 @@ class AdoptedBucket(Model):
     )
     trigger_on_upload: bool = Field(
         default=False,
-        description="Let uploads start runs. Deployment then adds EventBridge to the bucket's notifications; "
+        description="Let uploads start jobs. Deployment then adds EventBridge to the bucket's notifications; "
         "otherwise they are left alone",
     )
     kms_key_arn: str | None = Field(
@@ -45,7 +45,7 @@ class AdoptedBucket(Model):
 class StorageSettings(Model):
     """Settings of buckets, keys and the model cache."""
 
-    create_asset_bucket: bool = Field(default=True, description="Make a bucket for files; uploads to it start runs")
+    create_asset_bucket: bool = Field(default=True, description="Make a bucket for files; uploads to it start jobs")
     asset_buckets: list[AdoptedBucket] = Field(default_factory=list, description="Existing buckets to use as well")
     input_hosts: list[HostName] = Field(
         default_factory=list,

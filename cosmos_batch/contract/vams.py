@@ -44,7 +44,7 @@ class VamsSettings(Model):
         default_factory=list,
         description="VAMS's asset buckets, each as 'bucket' or, where VAMS has it with a base prefix, "
         "'bucket/prefix/'. Files there may be inputs and take "
-        "results; uploads to them start runs through VAMS alone",
+        "results; uploads to them start jobs through VAMS alone",
     )
     kms_key_arn: str | None = Field(
         default=None, pattern=KMS_KEY_ARN, description="The customer key that encrypts VAMS's buckets, if one does"

@@ -1,4 +1,4 @@
-"""The alarms of the app. `docs/operations.md` has a section for each of them."""
+"""The alarms of the app. `docs/operations.md` has a row for each of them."""
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch

@@ -60,7 +60,8 @@ def start(export: bool) -> int:
 def down(discard: bool) -> int:
     """Stop the local cloud and every process that it started. Its jobs and runs are kept.
 
-    `status` and `result` find the jobs afterwards, and `runs list`, `show`, `export` and `diff` find the runs.
+    `status`, `wait` and `result` find the jobs afterwards, and `runs list`, `show`, `watch`, `export` and `diff` find
+    the runs.
     """
     cloud, kept = LocalCloud.find(default_home()), kept_here()
     is_kept = kept.folder.is_dir()

@@ -32,7 +32,7 @@ def run_options(function: Decorated) -> Decorated:
         option("--pipeline", "pipelines", metavar="ID", multiple=True, shell_complete=pipeline_ids(),
                help="Such as cosmos-reason2-2b; default: the smallest one enabled. Several answer everything each."),
         option("--prompt", "prompts", metavar="TEXT|@FILE", multiple=True,
-               help="What to ask; default: the task's or the pipeline's question. Several are asked each."),
+               help="What to ask; default: the task's question, or a general one. Several are asked each."),
         click.argument("sources", metavar="[SOURCE ...]", type=click.Path(), nargs=-1),
     ):  # fmt: skip
         function = decorate(function)
