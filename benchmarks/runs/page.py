@@ -32,9 +32,8 @@ its memory grows with the files, that of the other parts does not.
 
 [`model.py`](../benchmarks/runs/model.py) runs a checkpoint of tiny size with random weights, and with the limits
 of Qwen3-VL's processor, in vLLM on the CPU. Its clips have 2 seconds to 10 minutes and 256 x 192 pixels.
-The plan opens 200 of them, and takes the pace of an earlier run over other clips. Since this run, plans count frames at
-the sizes that the engine gives them: for the same clips and at the same pace, a plan now expects 387 s (-4.4%), and
-366 s in the engine (-5.1%).
+The plan opens 200 of them, and takes the pace of a run over other clips just before. During that first run, tests of
+low priority had the cores for some of the time.
 
 ### What AWS's services cost
 
