@@ -10,7 +10,7 @@ from av.video.stream import VideoStream
 from cosmos_batch.console.pictures import shown_size
 from cosmos_batch.media.decoding import open_video
 from cosmos_batch.media.errors import unusable_file
-from cosmos_batch.media.images import is_sideways, open_image
+from cosmos_batch.media.images import open_image, size_when_upright
 from cosmos_batch.media.signatures import (
     ANIMATED_WEBP,
     AVI,
@@ -81,11 +81,9 @@ def read_facts(media: Source) -> MediaFacts:
     content_type = CONTENT_TYPES[file_format]
     if file_format.medium == "image":
         with open_image(media) as image:
-            width, height = image.size
-            sideways = is_sideways(image)
+            width, height = size_when_upright(image)
         obstacle = None if file_format in _SHOWN else f"browsers do not show {file_format.label}"
-        upright = (height, width) if sideways else (width, height)
-        return MediaFacts("image", *upright, content_type, obstacle=obstacle)
+        return MediaFacts("image", width, height, content_type, obstacle=obstacle)
     with open_video(media) as (container, stream):
         context = stream.codec_context
         width, height = shown_size(context.width, context.height, stream.sample_aspect_ratio)

@@ -8,7 +8,7 @@ import av
 from cosmos_batch.catalogue.formats import Medium
 from cosmos_batch.media.errors import unusable_file
 from cosmos_batch.media.images import open_image, refuse_large_file
-from cosmos_batch.media.signatures import ANIMATED_WEBP, HEAD_BYTES, identify
+from cosmos_batch.media.signatures import ANIMATED_WEBP, identify_file
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ def read_header(file: BinaryIO) -> Header:
     A stream without a length in its header, such as a recording that was cut off, counts as 0 seconds. Raises Failure
     (InvalidInput) where it is no image or video, damaged, or an image of more bytes or pixels than are read.
     """
-    file_format = identify(file.read(HEAD_BYTES))
-    file.seek(0)
+    file_format = identify_file(file)
     if file_format.medium is None:
         raise unusable_file(f"The content is {file_format.label}, whose header cannot be read here.")
     if file_format.medium == "image":

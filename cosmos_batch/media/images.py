@@ -83,17 +83,19 @@ def register_heic() -> None:
     register_heif_opener()
 
 
-def is_sideways(image: Image.Image) -> bool:
-    """Return whether an opened image is displayed with its width and height swapped.
+def size_when_upright(image: Image.Image) -> tuple[int, int]:
+    """Return the width and height in pixels of an opened image as it is displayed.
 
     Raises Failure (InvalidInput) where it is truncated or damaged.
     """
+    width, height = image.size
     try:
-        return image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+        sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
     except _DAMAGED_EXIF:
-        return False
+        return width, height
     except _DAMAGE as error:
         raise unusable_file(f"The image is truncated or damaged: {error}.") from error
+    return (height, width) if sideways else (width, height)
 
 
 def read_image(path: Path, budget: PixelBudget) -> Image.Image:

@@ -10,7 +10,7 @@ from cosmos_batch.catalogue.limits import VIDEO_PIXEL_LIMIT
 from cosmos_batch.contract.error import Failure
 from cosmos_batch.media.decoding import UNDECODED, decode, open_video, with_time_limit
 from cosmos_batch.media.errors import label_failures, unusable_file
-from cosmos_batch.media.images import is_sideways, open_image
+from cosmos_batch.media.images import open_image, size_when_upright
 from cosmos_batch.media.rotation import quarter_turns
 from cosmos_batch.media.signatures import Format, identify_file
 from cosmos_batch.media.timeline import Timeline, read_timeline
@@ -71,16 +71,12 @@ def upright_size(path: Path) -> tuple[int, int]:
     """
     if identify_file(path).medium == "image":
         with open_image(path) as image:
-            width, height = image.size
-            sideways = is_sideways(image)
-    else:
-        with open_video(path) as (container, stream):
-            frame = next(decode(container, stream, with_time_limit()), None)
-            if frame is None:
-                raise unusable_file("The video is damaged: none of its frames can be decoded.")
-            width, height = frame.width, frame.height
-            sideways = quarter_turns(frame) % 2 == 1
-    return (height, width) if sideways else (width, height)
+            return size_when_upright(image)
+    with open_video(path) as (container, stream):
+        frame = next(decode(container, stream, with_time_limit()), None)
+        if frame is None:
+            raise unusable_file("The video is damaged: none of its frames can be decoded.")
+        return (frame.height, frame.width) if quarter_turns(frame) % 2 else (frame.width, frame.height)
 
 
 def _format_of(path: Path) -> Format:
