@@ -29,7 +29,7 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EIO: "Check the disk, and type the command again.",
 }
-"""What to do about errors that are those of a person's machine, and no defects of this program."""
+"""What a person can do about an error of the operating system, by its number, if the machine is its cause."""
 
 
 class CliError(Exception):

@@ -14,7 +14,7 @@ _FAILURES_KEPT = 10_000
 
 @dataclass
 class _Making:
-    """The lock of one who makes a file, and how many hold it or wait for it."""
+    """The lock of the thread that makes a file, and how many threads hold it or wait for it."""
 
     lock: Lock = field(default_factory=Lock)
     users: int = 0
@@ -47,7 +47,7 @@ class KeptFiles:
         finally:
             with self._lock:
                 making.users -= 1
-                if making.users == 0:  # otherwise, others wait for this lock, and who asks now has to wait as well
+                if making.users == 0:  # while a thread waits for this lock, those that ask now must wait for it too
                     del self._making[name]
 
     def _find(self, name: str) -> Path | None:

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-# From the last question mark before a signature on: from each of many, the rest of a long text would be searched.
+# A match begins at the last question mark before a signature. If it could begin at any of them, the rest of a long text
+# would be searched once for each.
 _SIGNATURE = re.compile(r"\?[^\s\"'<>?]*\b(?:X-Amz-|Signature=|AWSAccessKeyId=)[^\s\"'<>]*", re.IGNORECASE)
 # The texts of an export in which its page searches are in lower case.
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bBearer +[\w.~+/=-]+", re.IGNORECASE)

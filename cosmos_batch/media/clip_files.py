@@ -17,7 +17,8 @@ import numpy as np
 from cosmos_batch.media.frame_sampling import Clip
 
 SUFFIX = ".clip"
-# Of a clip's frame rate. Two frames may be a day apart, which is the longest video: that is a frame in 86,400 seconds.
+# The frame rate of a clip is rounded to a fraction whose denominator is at most this. The longest video has a day, so
+# two of its frames can be 86,400 seconds apart.
 _LARGEST_DENOMINATOR = 100_000
 _LENGTH = struct.Struct("<Q")
 # At CRF 12 H.264 is visually lossless: details that it dropped would be missing from the model's input.

@@ -21,7 +21,8 @@ Image.MAX_IMAGE_PIXELS = None
 _SIDEWAYS = range(5, 9)  # the EXIF orientations that swap width and height
 # What Pillow and its plugins raise for damaged files: EOFError and RuntimeError for HEIC.
 _DAMAGE = (OSError, ValueError, SyntaxError, EOFError, RuntimeError)
-# What Pillow raises for damaged EXIF data. Such an image is not turned: its pixels may be sound, and browsers show it.
+# What Pillow raises for damaged EXIF data. An image with such data is read as it is stored, because its pixels may be
+# sound, and browsers show it.
 _DAMAGED_EXIF = (SyntaxError, struct.error)
 
 
